@@ -172,8 +172,8 @@ class Topic:
 
     @property
     def joins(self) -> bool:
-        """True if publishes of several producers may be staged as one: nothing looks at each."""
-        return self._limiter is None and self.spread == 1 and not self.ephemeral
+        """True if publishes to a queue may be staged as one: nothing looks at each."""
+        return self._limiter is None and not self.ephemeral
 
     @property
     def _is_plain(self) -> bool:
@@ -219,7 +219,6 @@ class Topic:
             self.log.append_offset,
             self.log.id_base,
             self._stamp(),
-            self._observers,
             unseen,
         )
         self._store(batches, unseen)

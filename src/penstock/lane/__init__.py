@@ -22,6 +22,8 @@ _MEANINGS: Final = {
 }
 Publisher: TypeAlias = Any
 """The way of plain publishes into a node's topics (``compiled.Publisher``)."""
+Stored: TypeAlias = Any
+"""RocketMQ's messages as records of a topic (``compiled.Stored``)."""
 
 
 def _found() -> tuple[str, Any]:
@@ -57,9 +59,12 @@ Commands: TypeAlias = Intake
 """The intake of a connection that speaks NSQ."""
 Requests: TypeAlias = Intake
 """The intake of a connection that speaks HTTP."""
+Sends: TypeAlias = Intake
+"""The intake of a connection that speaks RocketMQ's remoting."""
 if COMPILED is not None:
     Commands = COMPILED.Commands  # type: ignore[misc]  # a class, and chosen once
     Requests = COMPILED.Requests  # type: ignore[misc]
+    Sends = COMPILED.Sends  # type: ignore[misc]
 
 
 def meaning() -> str:
@@ -79,3 +84,36 @@ def frames_of_mpub(
     or without compiled code.
     """
     return None if COMPILED is None else COMPILED.frames_of_mpub(data, max_msg_size, max_body_size)
+
+
+def stored_of(
+    body: bytes,
+    more: bytes,
+    topic: bytes,
+    born_host: bytes,
+    store_host: bytes,
+    queue: int,
+    sys_flag: int,
+    born_ms: int,
+    reconsume_times: int,
+    base: int,
+) -> Stored | None:
+    """The messages of RocketMQ's batch ``body`` as records of a queue, with ``more`` properties
+    each; None if one of them is not plain ASCII or not legal, or without compiled code.
+
+    ``topic`` has its length before it, hosts are an IP and 4 bytes of a port, ``base`` is the
+    physical offset of the message whose id is 0.
+    """
+    if COMPILED is None:
+        return None
+    stored: Stored | None = COMPILED.stored_of(
+        body, more, topic, born_host, store_host, queue, sys_flag, born_ms, reconsume_times, base
+    )
+    return stored
+
+
+def fields_of(data: bytes) -> dict[str, str] | None:
+    """The fields of a binary header of RocketMQ's; None if they are not plain ASCII or not legal,
+    or without compiled code.
+    """
+    return None if COMPILED is None else COMPILED.fields_of(data)

@@ -25,6 +25,7 @@ from collections.abc import Collection, Iterable
 from enum import Flag, auto
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
+from penstock import lane
 from penstock.core.errors import PenstockError
 from penstock.net.address import show_address
 from penstock.net.budget import SMALL, Memory, MemoryQueue, MemoryTurn
@@ -85,20 +86,6 @@ class ReadBatcher(Protocol):
         ...
 
 
-class FastPath(Protocol):
-    """A short way for requests that are known by their bytes."""
-
-    def take_lone(self, data: bytes) -> bool:
-        """Take the one request that was read and answer it; False if it must go another way."""
-        ...
-
-    def take(self, data: bytes) -> int:
-        """Take the requests at the start of what was read that are known; how many bytes they
-        have. The rest goes to the parser.
-        """
-        ...
-
-
 class Pause(Flag):
     """The reasons not to read from a peer."""
 
@@ -146,23 +133,23 @@ class RemotingServer:
             connection.close()
 
 
-class Connection(asyncio.Protocol):
+class Connection(lane.Sends, asyncio.Protocol):
     """One peer. ``address`` is its ``ip:port`` and ``host`` the same in bytes."""
 
     def __init__(self, server: RemotingServer) -> None:
         self._server = server
-        self._reader = frames.FrameReader()
-        self._outgoing: list[Buffer] = []
+        self.reader = frames.FrameReader()
+        self.outgoing: list[Buffer] = []
         self._outgoing_large = 0  # bytes of the large ones among them
-        self._left: list[Command] = []  # read, to be taken when the answers before are sent
+        self.left: list[Command] = []  # read, to be taken when the answers before are sent
         self._pauses = Pause(0)
-        self._is_reading = False
-        self._flushes_soon = False
+        self.is_reading = False
+        self.flushes_soon = False
         self._loop = asyncio.get_running_loop()
         self._asked: dict[int, asyncio.Future[Command]] = {}
         self._next_opaque = 0
-        self._active = False
-        self._has_begun = False
+        self.is_active = False
+        self.has_begun = False
         self._idle_timer: asyncio.TimerHandle | None = None
         self._turn = MemoryTurn(server.turns, self._on_turn, self._on_late)
         self._unsent = MemoryTurn(server.answer_turns, self._on_answer_turn, self._on_unread)
@@ -172,14 +159,13 @@ class Connection(asyncio.Protocol):
         """True if the peer reads more slowly than it is written to."""
         self.address = ""
         self.host = NO_HOST
-        self.fast_path: FastPath | None = None
 
     # --- asyncio's side ------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
+        self.transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
         # Above this asyncio calls pause_writing, and the peer's requests wait.
-        self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER)
+        self.transport.set_write_buffer_limits(high=WRITE_HIGH_WATER)
         peer: tuple[str, int] | None = transport.get_extra_info("peername")
         # A peer that has reset the connection already has no address.
         self.address = show_address(peer or "")
@@ -195,34 +181,28 @@ class Connection(asyncio.Protocol):
         self._server.connections.pop(self, None)
         self._turn.close()
         self._unsent.close()
-        self._left.clear()
+        self.left.clear()
         asked, self._asked = self._asked, {}
         for future in asked.values():
             if not future.done():
                 future.set_exception(NoAnswerError(f"{self.address} is gone"))
         self._server.handler.disconnected(self)
 
-    def data_received(self, data: bytes) -> None:
-        if not self._has_begun:
-            self._has_begun = True
+    def parse(self, data: bytes) -> None:
+        if not self.has_begun:
+            self.has_begun = True
             if not self._begin(data):
                 return
-        self._active = True
-        # The fast path must not overtake: requests that wait, or half a frame in the reader, come
-        # first.
-        path = self.fast_path
-        if path is None or self._left or self.is_congested or self._reader.unread:
-            self._reader.feed(data)
-            self._take_all()
-        elif not (self._transport.is_closing() or path.take_lone(data)):
-            self._take_all(data)
+        self.is_active = True
+        self.reader.feed(data)
+        self._take_all()
 
-    def _take_all(self, data: bytes = b"") -> None:
+    def _take_all(self) -> None:
         """Take what was read, as long as the peer reads what it is answered."""
-        if self._transport.is_closing():
+        if self.transport.is_closing():
             return
-        self._take_commands(data)
-        unread = self._reader.unread
+        self._take_commands()
+        unread = self.reader.unread
         # With nothing unread, too: what it held before is given back to the others.
         if unread or self._turn.held:
             if self._turn.hold(unread):
@@ -234,14 +214,14 @@ class Connection(asyncio.Protocol):
 
     def _pause(self, reason: Pause) -> None:
         if not self._pauses:
-            self._transport.pause_reading()
+            self.transport.pause_reading()
         self._pauses |= reason
 
     def _unpause(self, reason: Pause) -> None:
         if self._pauses:
             self._pauses &= ~reason
-            if not self._pauses and not self._transport.is_closing():
-                self._transport.resume_reading()
+            if not self._pauses and not self.transport.is_closing():
+                self.transport.resume_reading()
 
     def _on_turn(self) -> None:
         """Resume reading, as it is the peer's turn to use the memory for requests."""
@@ -255,7 +235,7 @@ class Connection(asyncio.Protocol):
         """Take what was left, and read from the peer again unless it still has to wait."""
         if self.is_congested or self._unsent.waits:
             return
-        if self._left or self._reader.unread:
+        if self.left or self.reader.unread:
             self._take_all()
         if not self.is_congested and not self._unsent.waits:
             self._unpause(Pause.FULL)
@@ -268,7 +248,7 @@ class Connection(asyncio.Protocol):
 
     def take_again(self, request: Command) -> None:
         """Take a request again when there is room for its answer."""
-        self._left.append(request)
+        self.left.append(request)
         self._loop.call_soon(self._go_on)
 
     def _weigh_answers(self) -> None:
@@ -277,7 +257,7 @@ class Connection(asyncio.Protocol):
         It is empty unless the peer is congested: nothing tells when less than that has been sent.
         """
         waited = self._unsent.waits
-        self._unsent.hold(self._transport.get_write_buffer_size() if self.is_congested else 0)
+        self._unsent.hold(self.transport.get_write_buffer_size() if self.is_congested else 0)
         if waited and not self._unsent.waits:  # it has left the queue, so its turn will not come
             self._loop.call_soon(self._go_on)
 
@@ -294,7 +274,7 @@ class Connection(asyncio.Protocol):
             )
             # Not close(): that would wait for what is unsent, which is just what this peer does not
             # read.
-            self._transport.abort()
+            self.transport.abort()
 
     def _on_late(self) -> None:
         """End a peer that stalls in the middle of a frame while others wait for its room."""
@@ -307,22 +287,19 @@ class Connection(asyncio.Protocol):
             )
             self.close()
 
-    def _take_commands(self, data: bytes) -> None:
-        self._is_reading = True
+    def _take_commands(self) -> None:
+        self.is_reading = True
         gatherer = self._server.gatherer
         if gatherer is not None:
             gatherer.hold()
         failure: FrameError | None = None
         try:
-            # Bytes come here only when the reader is empty, so they begin with a frame.
-            if data and self.fast_path is not None:
-                self._reader.feed(data[self.fast_path.take(data) :])
             while not self.is_congested and (commands := self._next_commands()):
                 self._take_each(commands)
-                if self._left:
+                if self.left:
                     break
                 if len(commands) == TOGETHER_MAX:
-                    self._flush()
+                    self.flush()
         except FrameError as error:
             failure = error
         finally:
@@ -330,9 +307,9 @@ class Connection(asyncio.Protocol):
             # here.
             if gatherer is not None and gatherer.release():
                 self.flush_soon()
-            self._is_reading = False
-            if not self._flushes_soon:
-                self._flush()
+            self.is_reading = False
+            if not self.flushes_soon:
+                self.flush()
             if self._server.answer_turns.first is self._unsent:
                 self._weigh_answers()  # its turn ends with small answers, too
         # Only here: the requests before the bad frame were whole, and their answers leave first.
@@ -341,8 +318,8 @@ class Connection(asyncio.Protocol):
             self.close()
 
     def _next_commands(self) -> list[Command]:
-        left, self._left = self._left, []
-        return left or self._reader.next_commands(TOGETHER_MAX)
+        left, self.left = self.left, []
+        return left or self.reader.next_commands(TOGETHER_MAX)
 
     def _take_each(self, commands: list[Command]) -> None:
         """Take commands as long as there is room for their answers; the others are left, behind
@@ -353,11 +330,11 @@ class Connection(asyncio.Protocol):
         rest = iter(commands)
         for command in rest:
             if is_short and command.code in server.large_answers and not self._unsent.try_take():
-                self._left += [command, *rest]
+                self.left += [command, *rest]
                 return
             self._take(command)
             if self.is_congested:
-                self._left += rest
+                self.left += rest
                 return
 
     def _begin(self, data: bytes) -> bool:
@@ -366,8 +343,8 @@ class Connection(asyncio.Protocol):
         """
         tls = self._server.tls
         if data[0] == _TLS_FIRST_BYTE and tls is not None:
-            layered = LayeredTransport(self._transport, self, self._end_tls)
-            self._transport = layered
+            layered = LayeredTransport(self.transport, self, self._end_tls)
+            self.transport = layered
             # These bytes are the start of the ClientHello, so the layer has to see them.
             layered.start_tls(tls.layer(), data, self._end_tls)
             return False
@@ -377,14 +354,14 @@ class Connection(asyncio.Protocol):
             logger.warning("%s does not speak TLS, which it must here, closing", self.address)
         else:
             return True
-        self._transport.close()
+        self.transport.close()
         return False
 
     def _end_tls(self, error: LayerError | None) -> None:
         """The handshake's outcome, or what broke TLS later on."""
         if error is not None:
             logger.warning("%s: TLS failed - %s, closing", self.address, error)
-            self._transport.close()
+            self.transport.close()
 
     def pause_writing(self) -> None:
         self.is_congested = True
@@ -435,15 +412,10 @@ class Connection(asyncio.Protocol):
 
     def send_pieces(self, pieces: Iterable[Buffer]) -> None:
         """Send a command that is encoded already."""
-        self._active = True
-        self._outgoing += pieces
-        if not self._is_reading:
+        self.is_active = True
+        self.outgoing += pieces
+        if not self.is_reading:
             self.flush_soon()
-
-    def send_now(self, answer: bytes) -> None:
-        """Send an encoded answer that no others will follow in this pass of the loop."""
-        if not self._transport.is_closing():
-            self._transport.write(answer)
 
     def send_large(self, pieces: Iterable[Buffer], nbytes: int) -> None:
         """Send an encoded answer with a body of this size; much of it is written at once, which
@@ -452,7 +424,7 @@ class Connection(asyncio.Protocol):
         self.send_pieces(pieces)
         self._outgoing_large += nbytes
         if self._outgoing_large >= WRITE_HIGH_WATER:
-            self._flush()
+            self.flush()
 
     def flush_soon(self) -> None:
         """Write what is sent in this pass of the loop at its end, after what is scheduled so far.
@@ -460,16 +432,16 @@ class Connection(asyncio.Protocol):
         To be called before answering later in the same pass than ``data_received``, so that the
         answers are flushed with it.
         """
-        if not self._flushes_soon:
-            self._flushes_soon = True
-            self._loop.call_soon(self._flush)
+        if not self.flushes_soon:
+            self.flushes_soon = True
+            self._loop.call_soon(self.flush)
 
-    def _flush(self) -> None:
-        self._flushes_soon = False
-        outgoing, self._outgoing = self._outgoing, []
+    def flush(self) -> None:
+        self.flushes_soon = False
+        outgoing, self.outgoing = self.outgoing, []
         large, self._outgoing_large = self._outgoing_large, 0
-        if outgoing and not self._transport.is_closing():
-            self._transport.writelines(outgoing)
+        if outgoing and not self.transport.is_closing():
+            self.transport.writelines(outgoing)
             if large > SMALL:
                 self._weigh_answers()
 
@@ -505,19 +477,19 @@ class Connection(asyncio.Protocol):
 
     def close(self) -> None:
         """End the connection after what was sent."""
-        self._flush()
-        self._transport.close()
+        self.flush()
+        self.transport.close()
 
     def _watch_idleness(self) -> None:
         # One timer that looks at a flag: to move a timer with each read would cost every read. A
         # silent peer stays for one to two times idle_s.
-        self._active = False
+        self.is_active = False
         loop = asyncio.get_running_loop()
         self._idle_timer = loop.call_later(self._server.idle_s, self._end_if_idle)
 
     def _end_if_idle(self) -> None:
         # One that waits for its turn at the memory is silent because of us.
-        if self._active or self._turn.waits or self._unsent.waits:
+        if self.is_active or self._turn.waits or self._unsent.waits:
             self._watch_idleness()
         else:
             logger.info("%s was silent for %g s, closing", self.address, self._server.idle_s)

@@ -267,8 +267,6 @@ class Heard:
     def __init__(self) -> None:
         self.batches: list[tuple[str, int]] = []
 
-    def placed(self, records: object) -> None: ...
-
     def appended(self, topic: str, batches: Sequence[Batch]) -> None:
         self.batches.append((topic, sum(each.count for each in batches)))
 
@@ -278,7 +276,7 @@ async def test_topics_are_shown_when_they_may_be_and_grow() -> None:
     options = NodeOptions()
     node = CopiedNode(copy, options, FakeClock(), Memory.of())
     heard = Heard()
-    node.broker.observe(heard)  # type: ignore[arg-type]
+    node.broker.observe(heard)
     primary.publish("t", b"1", b"2")
     until_whole(primary, copy)
     assert list(node.copied.grow(lambda name: False)) == []

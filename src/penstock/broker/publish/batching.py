@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final, cast
 
 import numpy as np
 from msgspec import Struct
 
-from penstock.broker.publish.append_observer import AppendObserver
 from penstock.broker.publish.records import PlacedRecords, Records
 from penstock.core.errors import StorageError
 from penstock.storage.batch import Batch, Buffer, Positions
@@ -37,7 +36,6 @@ def batches_of(
     first_offset: int,
     id_base: int,
     timestamp_ns: int,
-    observers: Sequence[AppendObserver] = (),
     ahead: dict[int, int] | None = None,
 ) -> list[Batch]:
     """The batches that hold these publishes in their order, the first at ``first_offset``.
@@ -47,7 +45,6 @@ def batches_of(
     in ``queues`` yet; the messages of these batches are added to it.
     """
     groups = []
-    places: list[tuple[PlacedRecords, int]] = []
     taken = {} if ahead is None else ahead
     start = 0
     while start < len(staged):
@@ -58,26 +55,19 @@ def batches_of(
         before = taken.get(queue, 0)
         # Frames of NSQ, whose dialect is 0, say nothing of their place in a queue.
         if first.dialect:
-            _place(group, queues.end(queue) + before, id_base + first_offset, places)
+            _place(group, queues.end(queue) + before)
         taken[queue] = before + count
         first_offset += count
         start += len(group)
-    if places:
-        for observer in observers:
-            observer.placed(places, timestamp_ns)
     return [_batch(group, first_offset, id_base, timestamp_ns) for group, first_offset in groups]
 
 
-def _place(
-    group: list[Staged], queue_offset: int, first_id: int, places: list[tuple[PlacedRecords, int]]
-) -> None:
-    """Tell records their places in the queue, and note their ids."""
+def _place(group: list[Staged], queue_offset: int) -> None:
+    """Tell records their places in the queue."""
     for item in group:
         records = cast(PlacedRecords, item.records)
         records.queue_offset = queue_offset
-        places.append((records, first_id))
         queue_offset += records.count
-        first_id += records.count
 
 
 def _group_end(staged: list[Staged], start: int) -> int:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
+from penstock import lane
 from penstock.core.errors import PenstockError
 from penstock.net.tasks import spawn
 from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.broker.send.plain_sends import PlainSends
 from penstock.rocketmq.broker.slaves.refusals import refusal
-from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
+from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.errors import BodyError
+from penstock.rocketmq.protocol.ids import host_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,14 +45,15 @@ class Processor:
     ) -> None:
         """``ended`` is called when a connection has ended."""
         self._at_once, self._later = table.at_once, table.later
-        self._send = table.at_once[RequestCode.SEND_MESSAGE]
         self._acl = acl
         self._store = sends.store
-        self._sends = sends
-        self._commits = commits
         self._ended = ended
         self._is_slave = sends.settings.is_slave
-        self._has_fast_path = PlainSends.are_served(sends, acl)
+        self._publisher = lane.publisher(commits, sends.store.topics)
+        if self._publisher is not None and PlainSends.are_served(sends, acl):
+            self._plain_sends = PlainSends(sends)
+        else:
+            self._publisher = None
         self._under_way = 0
 
     def handle(self, connection: Connection, request: Command) -> Command | None:
@@ -63,8 +66,6 @@ class Processor:
             if self._is_slave and (refused := refusal(request)) is not None:
                 return refused
             answerer = self._at_once.get(request.code)
-            if answerer is self._send and self._has_fast_path:
-                self._open_fast_path(connection)
             if answerer is not None:
                 return answerer(connection, request)
             later = self._later.get(request.code)
@@ -100,11 +101,9 @@ class Processor:
 
     def connected(self, connection: Connection) -> None:
         logger.debug("%s connected", connection.address)
-
-    def _open_fast_path(self, connection: Connection) -> None:
-        """Give a producer's later sends their fast path; a consumer's pulls pay nothing."""
-        if connection.fast_path is None:
-            connection.fast_path = PlainSends(self._sends, self._commits, connection)
+        if self._publisher is not None:
+            born_host = host_bytes(connection.host)
+            connection.take_plain(self._publisher, self._plain_sends, born_host)
 
     def disconnected(self, connection: Connection) -> None:
         self._ended(connection)

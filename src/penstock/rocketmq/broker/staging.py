@@ -18,9 +18,6 @@ from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.broker.state.topic_table import WRITE
 from penstock.rocketmq.broker.store.draft import Draft
-from penstock.rocketmq.broker.store.mixed_batch import Sent
-from penstock.rocketmq.protocol.errors import BodyError
-from penstock.rocketmq.protocol.messages import batch_body
 from penstock.rocketmq.protocol.messages.stamps import stamp
 from penstock.storage.batch import Batch, Dialect
 
@@ -109,31 +106,16 @@ class RocketStaging:
 
     def _records(self, topic: str, messages: bytes) -> AnyRecords:
         """The messages of a section. Raises StagingError."""
-        store, size_max = self._store, self._settings.max_message_size
-        common = Draft(topic, 0, b"", born_ms=wall_ms(self._clock), born_host=store.address)
-        shared = self._sends.shared_text("")
-        records: AnyRecords | None = store.even_batch(messages, common, shared.encode())
-        if records is None:
-            sent = _parts(messages)
-            largest = max(len(body) for _, body, _ in sent)
-        else:
-            largest = records.nbytes // records.count
-        if largest > size_max:
-            text = f"a body of {largest} bytes is more than maxMessageSize, {size_max}"
-            raise StagingError("MSG_TOO_BIG", text)
-        if records is not None:
-            return records
+        size_max = self._settings.max_message_size
+        common = Draft(topic, 0, b"", born_ms=wall_ms(self._clock), born_host=self._store.address)
         try:
-            return self._sends.mixed_batch(sent, common, shared)
+            records = self._sends.batch(messages, common, self._sends.shared_text(""))
         except RefusedError as error:
             raise StagingError("BAD_BODY", str(error)) from None
-
-
-def _parts(messages: bytes) -> list[Sent]:
-    try:
-        return batch_body.parts(messages)
-    except BodyError as error:
-        raise StagingError("BAD_BODY", str(error)) from None
+        if records.largest > size_max:
+            text = f"a body of {records.largest} bytes is more than maxMessageSize, {size_max}"
+            raise StagingError("MSG_TOO_BIG", text)
+        return records
 
 
 def _sections(body: bytes) -> Iterator[tuple[int, bytes]]:

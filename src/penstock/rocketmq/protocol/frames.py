@@ -16,7 +16,6 @@ from typing import Final
 from penstock.rocketmq.protocol import header_binary, header_json
 from penstock.rocketmq.protocol.command import Command, Serialization
 from penstock.rocketmq.protocol.errors import FrameError
-from penstock.rocketmq.protocol.known_fields import KnownRequests
 
 # The default of com.rocketmq.remoting.frameMaxLength (RocketMQ spec 1.1).
 FRAME_MAX: Final = 16 * 1024 * 1024
@@ -49,12 +48,9 @@ def encode_head(command: Command, body_length: int) -> bytes:
 
 def prefix(serialization: int, header_length: int, body_length: int) -> bytes:
     """The bytes before a header."""
-    return _LENGTHS.pack(*lengths(serialization, header_length, body_length))
-
-
-def lengths(serialization: int, header_length: int, body_length: int) -> tuple[int, int]:
-    """The two numbers before a header."""
-    return 4 + header_length + body_length, serialization << HEADER_BITS | header_length
+    return _LENGTHS.pack(
+        4 + header_length + body_length, serialization << HEADER_BITS | header_length
+    )
 
 
 class FrameReader:
@@ -68,7 +64,6 @@ class FrameReader:
         self._frame_max = frame_max
         self._data: bytes | bytearray = b""
         self._place = 0
-        self._known = KnownRequests()
 
     @property
     def unread(self) -> int:
@@ -116,7 +111,7 @@ class FrameReader:
             return None
         header_end = start + header_length
         header = bytes(self._data[start:header_end])
-        command = _decode_header(second >> HEADER_BITS, header, self._known)
+        command = _decode_header(second >> HEADER_BITS, header)
         if header_end < end:
             command.body = bytes(self._data[header_end:end])
         self._place = end
@@ -143,9 +138,9 @@ class FrameReader:
             raise FrameError(f"a frame of {length} bytes, where 4 to {self._frame_max} are allowed")
 
 
-def _decode_header(kind: int, header: bytes, known: KnownRequests) -> Command:
+def _decode_header(kind: int, header: bytes) -> Command:
     if kind == _BINARY:
-        return header_binary.decode(header, known)
+        return header_binary.decode(header)
     if kind == _JSON:
         return header_json.decode(header)
     raise FrameError(f"a header of the unknown serialisation {kind}")

@@ -6,9 +6,9 @@ import struct
 from functools import lru_cache
 from typing import Final
 
+from penstock import lane
 from penstock.rocketmq.protocol.command import Command, Language, Serialization
 from penstock.rocketmq.protocol.errors import FrameError
-from penstock.rocketmq.protocol.known_fields import BYTES_MAX, KnownRequests
 
 FIXED: Final = struct.Struct(">hBhiii")
 """Code, language, version, opaque, flag, length of the remark, which follows."""
@@ -56,11 +56,8 @@ def encode_name(name: str) -> bytes:
     return _KEY_LENGTH.pack(len(key)) + key
 
 
-def decode(header: bytes, known: KnownRequests | None = None) -> Command:
-    """Decode a header; ``known`` holds what was read from the same client before.
-
-    Raises FrameError when its lengths do not fit together.
-    """
+def decode(header: bytes) -> Command:
+    """Decode a header. Raises FrameError when its lengths do not fit together."""
     remark = None
     try:
         code, language, version, opaque, flag, length, size = _HEAD.unpack_from(header)
@@ -76,7 +73,7 @@ def decode(header: bytes, known: KnownRequests | None = None) -> Command:
     return Command(
         code,
         opaque,
-        _fields(fields, code, known) if fields else None,
+        _decode_fields(fields) if fields else None,
         b"",
         flag,
         remark,
@@ -93,19 +90,6 @@ def _sized(header: bytes, place: int, length: int) -> tuple[bytes, int]:
     return header[place:end], end
 
 
-def _fields(data: bytes, code: int, known: KnownRequests | None) -> dict[str, str]:
-    before = known.of(code) if known is not None else None
-    if before is None:
-        return _decode_fields(data)
-    found = before.read(data)
-    if found is None:
-        found = _decode_fields(data)
-        # What is remembered of each kind of request stays in memory as long as its connection.
-        if len(data) <= BYTES_MAX:
-            before.learn(data)
-    return found
-
-
 def _decode_fields(data: bytes) -> dict[str, str]:
     """Names and values. Empty values stay empty, which reads like null.
 
@@ -113,6 +97,9 @@ def _decode_fields(data: bytes) -> dict[str, str]:
     each piece, and right unless there are longer characters. The names of most fields that are sent
     have one letter, and both lengths are read at once then.
     """
+    found = lane.fields_of(data)
+    if found is not None:
+        return found
     text = data.decode("latin-1")
     fields: dict[str, str] = {}
     place, end = 0, len(data)

@@ -75,9 +75,14 @@ class OffsetId(NamedTuple):
 
 
 @lru_cache(maxsize=256)
+def host_bytes(host: Host) -> bytes:
+    """A host as stored messages have it: its IP, and its port in 4 bytes."""
+    return host.ip + (host.port & 0xFFFFFFFF).to_bytes(4)
+
+
 def host_digits(host: Host) -> str:
     """The first digits of the ids of all messages of this broker; 16 digits follow."""
-    return (host.ip + (host.port & 0xFFFFFFFF).to_bytes(4)).hex().upper()
+    return host_bytes(host).hex().upper()
 
 
 def java_hash(text: str) -> int:

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from penstock.broker.publish.append_observer import AppendObserver
 from penstock.broker.publish.batching import BATCH_BYTES_MAX, ONE_BYTES_MAX, Staged, batches_of
-from penstock.broker.publish.records import PlacedRecords, Records
+from penstock.broker.publish.records import Records
 from penstock.broker.topic import Topic
 from penstock.core.errors import StorageError
 from penstock.nsq.protocol.bodies import Bodies
@@ -43,21 +42,6 @@ class Placed:
         frames = [b"%08d" % (self.queue_offset + number) for number in range(self.count)]
         table = np.arange(self.count + 1, dtype=np.uint32) * 8
         return b"".join(frames), table if self.note else None
-
-
-@dataclass
-class Told(AppendObserver):
-    """What was told of places, as it was then."""
-
-    of: list[tuple[PlacedRecords, int]]
-
-    def placed(self, records: Sequence[tuple[PlacedRecords, int]], timestamp_ns: int) -> None:
-        assert timestamp_ns == WALL
-        assert all(each.queue_offset >= 0 for each, _ in records)
-        self.of += records
-
-    def appended(self, topic: str, batches: Sequence[Batch]) -> None:
-        """Nothing becomes visible here."""
 
 
 BASE = 7 << 53
@@ -182,11 +166,8 @@ def test_records_are_told_their_places_before_they_are_encoded() -> None:
     publishes = [
         Staged(each, 0, ignore, queue) for each, queue in zip(records, queues, strict=True)
     ]
-    told = Told([])
     ahead = {1: 40}
-    made = batches_of(publishes, OneQueue(MemoryLog(BASE)), 100, BASE, WALL, [told], ahead)
-    firsts = (BASE + 100, BASE + 102, BASE + 103, BASE + 106)
-    assert told.of == list(zip(records, firsts, strict=True))
+    made = batches_of(publishes, OneQueue(MemoryLog(BASE)), 100, BASE, WALL, ahead)
     assert [(batch.queue, int(frame(batch, batch.first_offset))) for batch in made] == [
         (1, 40), (1, 42), (0, 0), (1, 43)
     ]  # fmt: skip
@@ -261,7 +242,7 @@ def test_a_batch_of_them_holds_their_bodies_and_ids(kind: str) -> None:
     assert [int(frame[18:BODY_AT], 16) for frame in frames] == list(range(1003, 1003 + len(bodies)))
 
 
-# --- Observers of what is appended: told of records that got their places, and of new batches ----
+# --- Observers of what is appended ----------------------------------------------------------------
 
 
 class Observer:
@@ -269,9 +250,6 @@ class Observer:
 
     def __init__(self) -> None:
         self.told: list[tuple[str, int]] = []
-
-    def placed(self, records: Sequence[tuple[PlacedRecords, int]], timestamp_ns: int) -> None:
-        raise AssertionError("NSQ's records have no place")
 
     def appended(self, topic: str, batches: Sequence[Batch]) -> None:
         self.told.append((topic, batches[-1].next_offset))

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
 from penstock.rocketmq.broker.state.subscriptions import Subscription
-from penstock.rocketmq.protocol.answer_template import AnswerTemplate
+from penstock.rocketmq.protocol import frames
 from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.errors import BodyError
@@ -211,8 +210,14 @@ class PullSearch:
             self.stats.got(header.topic, header.group, pulled.messages, pulled.nbytes)
         else:
             self.stats.missed()
-        values = (str(pulled.next_offset), str(pulled.min_offset), str(pulled.max_offset))
-        head = _template(pulled.code, pulled.remark).encode(request, values, pulled.nbytes)
+        ext = {
+            "suggestWhichBrokerId": _MASTER,
+            "nextBeginOffset": str(pulled.next_offset),
+            "minOffset": str(pulled.min_offset),
+            "maxOffset": str(pulled.max_offset),
+        }
+        answer = request.answer(pulled.code, pulled.remark, ext=ext)
+        head = frames.encode_head(answer, pulled.nbytes)
         connection.send_large((b"".join((head, *pulled.pieces)),), pulled.nbytes)
 
 
@@ -231,9 +236,3 @@ def _nothing(offset: int, low: int, high: int, *, is_slave: bool) -> Pulled:
     if offset == high:
         return Pulled(ResponseCode.PULL_NOT_FOUND, "OFFSET_OVERFLOW_ONE", offset, low, high)
     return Pulled(ResponseCode.PULL_OFFSET_MOVED, "OFFSET_OVERFLOW_BADLY", high, low, high)
-
-
-@lru_cache(maxsize=64)
-def _template(code: ResponseCode, remark: str) -> AnswerTemplate:
-    names = ("nextBeginOffset", "minOffset", "maxOffset")
-    return AnswerTemplate(names, {"suggestWhichBrokerId": _MASTER}, code, remark)

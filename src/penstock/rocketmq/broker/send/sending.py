@@ -30,7 +30,6 @@ from penstock.rocketmq.broker.store import serials
 from penstock.rocketmq.broker.store.draft import Draft
 from penstock.rocketmq.broker.store.mixed_batch import MixedBatch, Sent, with_more
 from penstock.rocketmq.protocol import frames
-from penstock.rocketmq.protocol.answer_template import AnswerTemplate
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.errors import BodyError
@@ -39,11 +38,10 @@ from penstock.rocketmq.protocol.messages.message import TRANSACTION_BITS
 from penstock.rocketmq.protocol.registration import TopicConfig
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from penstock.broker.publish.batching import Outcome
     from penstock.core.chance import Chance
     from penstock.core.clock import Clock
+    from penstock.lane import Stored
     from penstock.rocketmq.broker.broker_settings import BrokerSettings
     from penstock.rocketmq.broker.delays.publisher import Publisher
     from penstock.rocketmq.broker.registration import NameServers
@@ -69,7 +67,6 @@ _CLUSTER: Final = f"{properties.CLUSTER}{properties.NAME_END}"
 _POP_CK: Final = f"{properties.POP_CK}{properties.NAME_END}"
 _POP_CK_BYTES: Final = _POP_CK.encode()
 _TRANSACTION: Final = f"{properties.TRANSACTION}{properties.NAME_END}true"
-_ANSWERED: Final = ("msgId", "queueId", "queueOffset")
 _ILLEGAL: Final = (
     "the message is illegal, maybe msg body or properties length not matched. msg body length "
     "limit {}B, msg properties length limit 32KB."
@@ -115,7 +112,7 @@ class Sends:
             draft = self._rerouted(request, header, draft)
             topic, put_queue = draft.topic, draft.queue
             records = self.store.records((draft,))
-        sending = _Sending(self, connection, request, records, queue)
+        sending = _Sending(self, connection, request, records, topic, queue)
         is_recallable = topic is names.TIMER_TOPIC and self.settings.recall_message_enable
         if is_recallable or topic is names.HALF_TOPIC:
             # Its answer has one more field: a handle to recall it, or the id of its transaction.
@@ -141,6 +138,19 @@ class Sends:
     async def _wait_and_tell(self, done: Outcome, error: StorageError | None) -> None:
         await self.name_servers.registered()
         done(error)
+
+    def stored(
+        self, request: Command, code: ResponseCode, message_ids: str, queue: str, offset: str
+    ) -> Command:
+        """The answer to a send whose messages are stored."""
+        ext = {
+            "MSG_REGION": self.settings.region_id,
+            "TRACE_ON": str(self.settings.trace_on).lower(),
+            "msgId": message_ids,
+            "queueId": queue,
+            "queueOffset": offset,
+        }
+        return request.answer(code, ext=ext)
 
     def checked_topic(self, connection: Connection, header: SendHeader) -> TopicConfig:
         """The topic that a message is for, made if need be. Raises RefusedError."""
@@ -244,23 +254,21 @@ class Sends:
             raise self._illegal()
         common = Draft(header.topic, queue, b"", "", 0, header.sys_flag, header.born_ms,
                        connection.host, header.reconsume_times)  # fmt: skip
-        shared = self.shared_text(header.properties)
-        records: AnyRecords | None = None
-        was_popped = _POP_CK_BYTES in request.body
-        # A receipt has to be cut out of each message, and an even batch is taken as it is.
-        if not was_popped:
-            records = self.store.even_batch(request.body, common, shared.encode())
-        if records is not None:
-            self._check_count(records.count, shared)
-            return records
-        messages = _parts(request.body)
-        if was_popped:
-            messages = [(flag, body, _without_receipt(text)) for flag, body, text in messages]
-        self._check_count(len(messages), shared)
-        return self.mixed_batch(messages, common, shared)
+        return self.batch(request.body, common, self.shared_text(header.properties))
 
-    def mixed_batch(self, messages: Sequence[Sent], common: Draft, shared: str) -> MixedBatch:
-        """Records of messages that share these fields and properties. Raises RefusedError."""
+    def batch(self, data: bytes, common: Draft, shared: str) -> Stored | MixedBatch:
+        """Records of the messages of a batch, which share these fields and properties.
+
+        Raises RefusedError.
+        """
+        # A receipt has to be cut out of each message.
+        if _POP_CK_BYTES not in data:
+            stored = self.store.stored(data, common, shared.encode())
+            if stored is not None:
+                self._check_count(stored.count, shared)
+                return stored
+        messages = [(flag, body, _without_receipt(text)) for flag, body, text in _parts(data)]
+        self._check_count(len(messages), shared)
         whole = with_more(messages, shared.encode())
         if whole is None:
             raise self._illegal()
@@ -340,7 +348,7 @@ class _Sending:
     """A send that is being stored."""
 
     __slots__ = ("_began_ns", "_connection", "_is_stored", "_queue", "_records",
-                 "_request", "_sends", "is_answered", "waiting", "waits")  # fmt: skip
+                 "_request", "_sends", "_topic", "is_answered", "waiting", "waits")  # fmt: skip
 
     def __init__(
         self,
@@ -348,12 +356,14 @@ class _Sending:
         connection: Connection,
         request: Command,
         records: AnyRecords,
+        topic: str,
         queue: int,
     ) -> None:
         self._sends = sends
         self._connection = connection
         self._request = request
         self._records = records
+        self._topic = topic
         self._queue = queue
         self._began_ns = sends.stats.put_begins()
         self._is_stored = False
@@ -372,7 +382,7 @@ class _Sending:
         if not is_stored:
             stats.put_failed()
         elif self._began_ns:
-            stats.put_ends(self._records.topic, self._queue, self._began_ns)
+            stats.put_ends(self._topic, self._queue, self._began_ns)
         # The disk took too long, and the producer knows; the message is stored all the same.
         if self.is_answered:
             return
@@ -387,7 +397,7 @@ class _Sending:
             self._answer(code)
         else:
             end = serials.log_offset(self._records.physical_offset) + self._records.count
-            acks.wait(self._records.topic, end, self._answer)
+            acks.wait(self._topic, end, self._answer)
 
     def flush_timed_out(self) -> None:
         """Tell the producer that the message is stored, but the disk takes long to keep it.
@@ -403,49 +413,29 @@ class _Sending:
         if request.is_one_way:
             return
         records, store = self._records, self._sends.store
-        settings = self._sends.settings
         if records.count == 1:
             message_ids = store.message_id(records.physical_offset)
         else:
             message_ids = store.message_ids(records.physical_offset, records.count)
         # RocketMQ spec 2.1: a delayed message is answered with its real queue, but with its offset
         # in the queue where it waits.
-        values = (message_ids, str(self._queue), str(records.queue_offset))
+        answer = self._sends.stored(
+            request, code, message_ids, str(self._queue), str(records.queue_offset)
+        )
         if self.waiting is not None:
-            self._answer_waiting(self.waiting, code, values)
-            return
-        template = answer_template(settings, code)
-        self._connection.send_pieces((template.encode(request, values),))
+            self._name_waiting(self.waiting, answer)
+        self._connection.send(answer)
 
-    def _answer_waiting(self, draft: Draft, code: ResponseCode, values: Sequence[str]) -> None:
-        """Answer with the field by which the producer ends a transaction, or recalls a message."""
-        settings = self._sends.settings
-        ext = dict(zip(_ANSWERED, values, strict=True))
-        ext |= _constants(settings.region_id, settings.trace_on)
+    def _name_waiting(self, draft: Draft, answer: Command) -> None:
+        """Add the field by which the producer ends a transaction, or recalls a message."""
+        settings, ext = self._sends.settings, answer.ext
+        assert ext is not None
         if draft.topic is names.TIMER_TOPIC:
             handle = handle_of(draft, settings.broker_name, self._records.queue_offset)
             ext["recallHandle"] = str(handle)
         elif unique_id := properties.value_of(draft.properties, properties.UNIQUE_KEY):
-            # Without it 5.x's proxy begins no transaction. A template takes no client's text.
+            # Without it 5.x's proxy begins no transaction.
             ext["transactionId"] = unique_id
-        self._connection.send(self._request.answer(code, ext=ext))
-
-
-def answer_template(
-    settings: BrokerSettings, code: ResponseCode = ResponseCode.SUCCESS
-) -> AnswerTemplate:
-    """The template of answers to sends, with the broker's own fields."""
-    return _template(code, settings.region_id, settings.trace_on)
-
-
-@lru_cache(maxsize=16)
-def _template(code: ResponseCode, region: str, trace_on: bool) -> AnswerTemplate:
-    return AnswerTemplate(_ANSWERED, _constants(region, trace_on), code)
-
-
-def _constants(region: str, trace_on: bool) -> dict[str, str]:
-    """The fields that Java's answers to sends always have."""
-    return {"MSG_REGION": region, "TRACE_ON": str(trace_on).lower()}
 
 
 def error_code(error: StorageError) -> ResponseCode:

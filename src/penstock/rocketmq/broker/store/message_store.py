@@ -14,21 +14,22 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec import Struct
 
+from penstock import lane
 from penstock.broker.publish.batching import Outcome
 from penstock.broker.topic import Topic
 from penstock.core.errors import DiskFullError, StorageError
 from penstock.core.units import MILLISECOND
+from penstock.lane import Stored
 from penstock.rocketmq.broker.state.consumer_offsets import ConsumerOffsets
 from penstock.rocketmq.broker.state.topic_table import TopicTable
 from penstock.rocketmq.broker.store import nsq_messages
 from penstock.rocketmq.broker.store.draft import Draft, Placed
-from penstock.rocketmq.broker.store.even_batch import EvenBatch, encode_together, even_batch
 from penstock.rocketmq.broker.store.mixed_batch import MixedBatch, Sent
 from penstock.rocketmq.broker.store.serials import Serials
 from penstock.rocketmq.broker.store.stored_records import StoredRecord, StoredRecords
 from penstock.rocketmq.protocol import ids
-from penstock.rocketmq.protocol.ids import host_digits
-from penstock.rocketmq.protocol.messages.message import StoredMessage, decode
+from penstock.rocketmq.protocol.ids import host_bytes, host_digits
+from penstock.rocketmq.protocol.messages.message import StoredMessage, decode, topic_part
 from penstock.storage.batch import Batch, Buffer, Dialect
 from penstock.storage.queues.one_queue import OneQueue
 
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("penstock.mqbroker")
 
-AnyRecords = StoredRecord | StoredRecords | EvenBatch | MixedBatch
+AnyRecords = StoredRecord | StoredRecords | MixedBatch | Stored
 Done = Callable[[list[Placed], StorageError | None], None]
 Listener = Callable[[str, Sequence[Batch]], None]
 """Told of what one commit has appended to a topic."""
@@ -67,9 +68,6 @@ class MessageStore:
 
     Listeners are called with each append and each deletion.
     """
-
-    placed = staticmethod(encode_together)
-    """Called by the broker with records that got their places."""
 
     def __init__(self, node: Node, configs: TopicTable, address: ids.Host) -> None:
         """Open the store over a broker's topics. Raises StorageError."""
@@ -185,11 +183,25 @@ class MessageStore:
             return StoredRecord(drafts[0], self.address, self._bases[name])
         return StoredRecords(drafts, self.address, self._bases[name])
 
-    def even_batch(self, data: bytes, common: Draft, appended: bytes) -> EvenBatch | None:
-        """Records of a batch as it was sent, where that is quick. Raises StorageError."""
-        if common.topic not in self._bases:
-            self.topic(common.topic)
-        return even_batch(data, common, appended, self.address, self._bases[common.topic])
+    def stored(self, data: bytes, common: Draft, more: bytes) -> Stored | None:
+        """Records of a batch as it was sent, made by compiled code; None if one of its messages is
+        not plain, or without compiled code. Raises StorageError.
+        """
+        topic = common.topic
+        if topic not in self._bases:
+            self.topic(topic)
+        return lane.stored_of(
+            data,
+            more,
+            topic_part(topic.encode()),
+            host_bytes(common.born_host),
+            host_bytes(self.address),
+            common.queue,
+            common.sys_flag,
+            common.born_ms,
+            common.reconsume_times,
+            self._bases[topic],
+        )
 
     def mixed_batch(self, messages: Sequence[Sent], common: Draft) -> MixedBatch:
         """Records of any messages of a batch. Raises StorageError."""

@@ -24,7 +24,7 @@ _END = VALUE_END.encode()
 class MixedBatch:
     """The messages of one batch send, as records of a topic (see ``stored_records``)."""
 
-    __slots__ = ("_base", "_common", "_messages", "_packer", "_sizes", "count", "nbytes",
+    __slots__ = ("_base", "_common", "_messages", "_packer", "_sizes", "count", "largest", "nbytes",
                  "physical_offset", "queue_offset", "store_ms", "stride", "topic")  # fmt: skip
 
     dialect: ClassVar[int] = Dialect.ROCKETMQ
@@ -46,6 +46,7 @@ class MixedBatch:
         self.topic = common.topic
         self.count = len(messages)
         self.nbytes = sum(bodies)
+        self.largest = max(bodies)
         self.stride = self._sizes[0] if len(set(self._sizes)) == 1 else 0
         self.queue_offset = 0
         self.physical_offset = 0

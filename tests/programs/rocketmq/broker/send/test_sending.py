@@ -44,7 +44,7 @@ def test_a_message_tells_one_cluster_and_nothing_of_waiting(
     client: RawClient, sent: str, stored: str
 ) -> None:
     """A forwarded message has the cluster of the broker that it comes from, and its receipt if it
-    was popped there; so have the later ones, which may take the fast path.
+    was popped there; so have the later ones, which compiled code may take.
     """
     for _ in range(6):
         send(client, "TopicC", i=sent)

@@ -1,24 +1,28 @@
-"""Messages on their way into the log: encoded one by one, as one batch, or as a table of bytes."""
+"""Messages on their way into the log: encoded one by one or as a batch, by compiled code or not."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock import lane
 from penstock.core.errors import StorageError
-from penstock.rocketmq.broker.store import even_batch as module
 from penstock.rocketmq.broker.store.draft import Draft
-from penstock.rocketmq.broker.store.even_batch import FEW, EvenBatch, encode_together, even_batch
 from penstock.rocketmq.broker.store.mixed_batch import MixedBatch, with_more
 from penstock.rocketmq.broker.store.stored_records import StoredRecords
-from penstock.rocketmq.protocol.ids import Host
+from penstock.rocketmq.protocol.ids import Host, host_bytes
 from penstock.rocketmq.protocol.messages import batch_body, properties
 from penstock.rocketmq.protocol.messages.batch_body import BatchedMessage
-from penstock.rocketmq.protocol.messages.message import StoredMessage, decode_all, encode
+from penstock.rocketmq.protocol.messages.message import (
+    StoredMessage,
+    decode_all,
+    encode,
+    topic_part,
+)
 
 V4, V6 = Host(bytes((10, 0, 0, 1)), 50000), Host(bytes(15) + b"\x01", 50001)
 CLUSTER = "CLUSTER\x01DefaultCluster"
@@ -80,7 +84,7 @@ def one_by_one(messages: list[BatchedMessage], common: Draft, store: Host = V4) 
     return StoredRecords(drafts, store, 1 << 40)
 
 
-def assert_alike(batch: EvenBatch | MixedBatch, listed: StoredRecords) -> None:
+def assert_alike(batch: Any, listed: StoredRecords) -> None:
     """What is stored of a batch is what its messages are, one by one."""
     batch.queue_offset = listed.queue_offset = 77
     (encoded, table), (expected, positions) = (
@@ -90,7 +94,7 @@ def assert_alike(batch: EvenBatch | MixedBatch, listed: StoredRecords) -> None:
     assert (table is None) == (positions is None) == bool(batch.stride)
     if table is not None and positions is not None:
         assert (table.tolist(), table.dtype) == (positions.tolist(), positions.dtype)
-    for name in ("topic", "count", "nbytes", "stride", "physical_offset", "store_ms"):
+    for name in ("count", "nbytes", "stride", "physical_offset", "store_ms"):
         assert getattr(batch, name) == getattr(listed, name), name
 
 
@@ -133,127 +137,68 @@ def test_properties_of_a_batch_that_become_too_long_are_refused() -> None:
     assert with_more([(0, b"", b""), (0, b"", longest + b"x")], b"more") is None
 
 
-# --- batches of one layout ------------------------------------------------------------------------
+# --- the same by compiled code --------------------------------------------------------------------
+
+compiled = pytest.mark.skipif(lane.COMPILED is None, reason=f"compiled lane: {lane.STATE}")
 
 
-@pytest.fixture(params=[0, module.PACKED_MAX], ids=["table", "packed"])
-def packed_max(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Both ways to encode a batch that is alone in its commit."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "PACKED_MAX", request.param)
-        yield
+def stored(data: bytes, common: Draft, store: Host) -> Any:
+    """The records of a batch body by compiled code; None if they are left to Python."""
+    part = topic_part(common.topic.encode())
+    return lane.stored_of(data, CLUSTER.encode(), part, host_bytes(common.born_host),
+                          host_bytes(store), common.queue, common.sys_flag, common.born_ms,
+                          common.reconsume_times, 1 << 40)  # fmt: skip
 
 
-both_ways = pytest.mark.usefixtures("packed_max")
+def agree(messages: list[BatchedMessage], common: Draft = COMMON, store: Host = V4) -> bool:
+    """Whether compiled code takes them; if so, what is stored is what they say one by one."""
+    records = stored(batch_body.encode(messages), common, store)
+    if records is not None:
+        assert records.largest == max(len(each.body) for each in messages)
+        assert_alike(records, one_by_one(messages, common, store))
+    return records is not None
 
 
-def agree(messages: list[BatchedMessage], store: Host = V4) -> bool:
-    """Whether it was of one layout; if so it must say what the messages say one by one."""
-    data = batch_body.encode(messages)
-    even = even_batch(data, replace(COMMON), CLUSTER.encode(), store, 1 << 40)
-    if even is not None:
-        assert_alike(even, one_by_one(messages, COMMON, store))
-    return even is not None
-
-
-@both_ways
+@compiled
 @pytest.mark.parametrize("store", [V4, V6])
+@pytest.mark.parametrize("born", [V4, V6])
+@pytest.mark.parametrize("topic", ["T", "x" * 127, "%RETRY%" + "x" * 200])
 @pytest.mark.parametrize("size", [0, 1, 128])
-@pytest.mark.parametrize(
-    "text",
-    ["", "WAIT\x01true", "WAIT\x01true\x02", "KEYS\x01k%d\x02WAIT\x01true", "KEYS\x01k%d\x02",
-     "UNIQ_KEY\x017F%d\x02WAIT\x01true\x02TAGS\x01A", "WAIT\x01false\x02KEYS\x01k%d\x02"],
-)  # fmt: skip
-def test_messages_of_one_layout(text: str, size: int, store: Host) -> None:
-    messages = [
-        BatchedMessage(bytes([65 + n]) * size, text.replace("%d", str(n)), n) for n in range(8)
-    ]
-    assert agree(messages, store)
+def test_compiled_code_stores_what_python_stores(
+    size: int, topic: str, born: Host, store: Host
+) -> None:
+    for text in ("", "WAIT\x01true", "WAIT\x01true\x02", "KEYS\x01k%d\x02WAIT\x01true", "K"):
+        messages = [
+            BatchedMessage(bytes([65 + n]) * (size + n), text.replace("%d", str(n)), n)
+            for n in range(8)
+        ]
+        assert agree(messages, replace(COMMON, topic=topic, born_host=born, sys_flag=1), store)
 
 
-@both_ways
-@pytest.mark.parametrize(
-    ("body", "text"),
-    [(b"xx", "KEYS\x01k\x02WAIT\x01true"), (b"x", "KEYS\x01k\x02WAIT\x01tru\x02"),
-     (b"xx", "KEYS\x01k\x02WAIT\x01tru")],
-    ids=["another size", "another last sign", "a longer body"],
-)  # fmt: skip
-def test_other_layouts_are_left_to_others(body: bytes, text: str) -> None:
-    messages = [BatchedMessage(b"x", "KEYS\x01k\x02WAIT\x01true")] * 6
-    for place in (0, 3, 5):
-        assert not agree([*messages[:place], BatchedMessage(body, text), *messages[place + 1 :]])
+@compiled
+@given(st.lists(MESSAGE, min_size=1, max_size=6))
+def test_whatever_the_messages_are_by_compiled_code(messages: list[BatchedMessage]) -> None:
+    assert agree(messages) == all(each.properties.isascii() for each in messages)
 
 
-@both_ways
-def test_few_or_with_long_properties_are_left_to_others() -> None:
-    assert not agree([BatchedMessage(b"x", "KEYS\x01k")] * (FEW - 1))
+@compiled
+def test_properties_that_become_too_long_are_left_to_python() -> None:
     longest = properties.BYTES_MAX - len(CLUSTER) - len("\x02")
     assert agree([BatchedMessage(b"x", "y" * longest)] * 6)
     assert not agree([BatchedMessage(b"x", "y" * (longest + 1))] * 6)
 
 
-def a_batch(number: int, queue: int, size: int = 8) -> tuple[EvenBatch, StoredRecords]:
-    """One and the same batch in both forms, at its place in a queue."""
-    messages = [
-        BatchedMessage(bytes([65 + n]) * size, f"KEYS\x01{number:03}\x02WAIT\x01true", number)
-        for n in range(FEW + number % 3)
-    ]
-    common = replace(COMMON, queue=queue)
-    even = even_batch(batch_body.encode(messages), common, CLUSTER.encode(), V4, 1 << 40)
-    assert even is not None
-    listed = one_by_one(messages, common)
-    even.queue_offset = listed.queue_offset = 1000 * number
-    return even, listed
+@compiled
+def test_a_batch_that_would_fill_the_memory_is_left_to_python() -> None:
+    messages = batch_body.encode([BatchedMessage(b"x")] * 5000)
+    part = topic_part(b"T")
+    assert lane.stored_of(messages, b"y" * 32_000, part, host_bytes(V4), host_bytes(V4), 0, 0, 0,
+                          0, 0) is None  # fmt: skip
 
 
-@both_ways
-@pytest.mark.parametrize("bytes_max", [1, 300, module.TABLE_BYTES])
-def test_batches_of_one_commit(bytes_max: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "TABLE_BYTES", bytes_max)
-    pairs = [a_batch(number, number % 4, 8 + number % 2) for number in range(12)]
-    others = one_by_one([BatchedMessage(b"x")], COMMON)
-    places = [(even, 5000 + 10 * number) for number, (even, _) in enumerate(pairs)]
-    encode_together([*places[:5], (others, 77), *places[5:]], TIME_NS)
-    for (even, first_id), (_, listed) in zip(places, pairs, strict=True):
-        expected, _ = listed.encode(first_id, TIME_NS)
-        assert bytes(even.encode(first_id, TIME_NS)[0]) == bytes(expected)
-        assert even.physical_offset == listed.physical_offset
-        assert even.store_ms == listed.store_ms
-
-
-def test_a_table_has_properties_at_one_place() -> None:
-    """An address of IPv6 takes 12 bytes more, which the properties of another batch may have."""
-    messages = [BatchedMessage(bytes([65 + n]) * 9, f"KEYS\x01k{n}\x02", n) for n in range(8)]
-    data = batch_body.encode(messages)
-    pairs = []
-    for host, shared in ((V4, "MORE\x01123456\x02" + CLUSTER), (V6, CLUSTER)):
-        even = even_batch(data, replace(COMMON, born_host=host), shared.encode(), V4, 1 << 40)
-        assert even is not None
-        drafts = [replace(COMMON, body=body, properties=text + shared, flag=flag, born_host=host)
-                  for body, text, flag in messages]  # fmt: skip
-        pairs.append((even, StoredRecords(drafts, V4, 1 << 40)))
-    assert len({even.stride for even, _ in pairs}) == 1
-    encode_together([(even, 5000) for even, _ in pairs], TIME_NS)
-    for even, listed in pairs:
-        assert bytes(even.encode(5000, TIME_NS)[0]) == bytes(listed.encode(5000, TIME_NS)[0])
-
-
-LETTERS = st.lists(
-    st.sampled_from(["KEYS", "WAIT", "AWAIT", "\x01", "\x02", "k", "true", "é"]), max_size=8
-).map("".join)
-
-
-@both_ways
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(LETTERS, LETTERS, st.integers(0, 5), st.integers(0, 3))
-def test_whatever_the_properties_are(text: str, odd: str, place: int, size: int) -> None:
-    messages = [BatchedMessage(b"x" * size, text, 1) for _ in range(6)]
-    messages[place] = BatchedMessage(b"y" * size, odd, 2)
-    agree(messages)
-
-
+@compiled
 @given(st.binary(max_size=300), st.integers(1, 8))
-def test_garbage_is_left_to_others_or_read_alike(data: bytes, times: int) -> None:
-    even = even_batch(data * times, replace(COMMON), CLUSTER.encode(), V4, 0)
-    if even is not None:
-        assert even.count == len(batch_body.decode(data * times))
+def test_garbage_is_left_to_python_or_read_alike(data: bytes, times: int) -> None:
+    records = stored(data * times, COMMON, V4)
+    if records is not None:
+        assert records.count == len(batch_body.decode(data * times))

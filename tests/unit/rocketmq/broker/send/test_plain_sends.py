@@ -1,36 +1,40 @@
-"""The fast path of sends gives the bytes of the long way; patterns read what the parser reads."""
+"""Plain sends come to the same with compiled code and without, whatever clients send."""
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from penstock import lane
 from penstock.broker.progress import TopicSettings
 from penstock.core.chance import SystemChance
 from penstock.core.errors import StorageError
 from penstock.node.commits import Commits
 from penstock.nsq.protocol.bodies import Bodies
 from penstock.rocketmq.broker.processor import Processor
-from penstock.rocketmq.broker.send import plain_sends
-from penstock.rocketmq.broker.send.plain_sends import PlainSends
-from penstock.rocketmq.broker.send.send_pattern import HEADER_MAX, PlainHead, SendPattern
 from penstock.rocketmq.broker.services import Services
 from penstock.rocketmq.broker.state.files import StateFiles
-from penstock.rocketmq.protocol import frames, header_binary, header_json
+from penstock.rocketmq.protocol import frames
 from penstock.rocketmq.protocol.codes import RequestCode as Code
 from penstock.rocketmq.protocol.command import ONE_WAY, Command, Language, Serialization
+from penstock.rocketmq.protocol.messages import batch_body
+from penstock.rocketmq.protocol.messages.batch_body import BatchedMessage
 from penstock.rocketmq.protocol.registration import TopicConfig
 from penstock.rocketmq.remoting import Connection, RemotingServer
+from penstock.storage.batch import iter_batches
 from penstock.storage.durability import Durability
 from penstock.storage.files.disk import OsDisk
 from penstock.testing.clock import FakeClock
 from tests.unit.rocketmq.broker.conftest import BROKER_ADDRESS, broker_settings, fake_node
+
+pytestmark = pytest.mark.skipif(lane.COMPILED is None, reason=f"compiled lane: {lane.STATE}")
 
 JSON, BINARY = Serialization.JSON, Serialization.BINARY
 both = pytest.mark.parametrize("kind", [JSON, BINARY])
@@ -67,9 +71,9 @@ class Transport:
 
 
 class Site:
-    """A broker with a topic of 4 queues and a connection to it; with a fast path or without."""
+    """A broker with a topic of 4 queues and a connection to it; with compiled code or without."""
 
-    def __init__(self, path: Path, *, is_straight: bool = True, **settings: Any) -> None:
+    def __init__(self, path: Path, *, compiled: bool = True, **settings: Any) -> None:
         self.settings = broker_settings(path)
         for name, value in settings.items():
             setattr(self.settings, name, value)
@@ -81,9 +85,11 @@ class Site:
         self.services = Services(self.settings, node, state, BROKER_ADDRESS, SystemChance(7))
         self.make("T", 4)
         self.make("%RETRY%PG", 1)
-        processor = Processor(self.services.answers, self.services.acl, self.services.sends,
-                              node.commits, self.services.disconnected)  # fmt: skip
-        processor._has_fast_path &= is_straight
+        with pytest.MonkeyPatch.context() as patch:
+            if not compiled:
+                patch.setattr(lane, "publisher", lambda *_: None)
+            processor = Processor(self.services.answers, self.services.acl, self.services.sends,
+                                  node.commits, self.services.disconnected)  # fmt: skip
         server = RemotingServer(processor, gatherer=node.commits)
         self.connection: Connection = server()
         self.transport = Transport()
@@ -95,17 +101,26 @@ class Site:
         self.services.store.topic(name)
         self.services.store.configured(name)
 
-    async def play(self, reads: Sequence[bytes]) -> list[bytes]:
+    async def play(self, reads: Sequence[bytes]) -> list[list[bytes]]:
         """What each read is answered with, when the pass is over."""
-        answers = []
+        answers: list[list[bytes]] = []
         for data in reads:
             before = len(self.transport.writes)
             self.connection.data_received(data)
             for _ in range(3):
                 await asyncio.sleep(0)
             self.clock.advance(1_000_000)
-            answers.append(b"".join(self.transport.writes[before:]))
+            answers.append(self.answers(before))
         return answers
+
+    def answers(self, before: int) -> list[bytes]:
+        """The answers behind so many writes. Their order is free, as they say whose they are."""
+        data, found = b"".join(self.transport.writes[before:]), []
+        while data:
+            size = 4 + int.from_bytes(data[:4])
+            found.append(data[:size])
+            data = data[size:]
+        return sorted(found)
 
     @property
     def stored(self) -> dict[str, list[bytes]]:
@@ -115,10 +130,13 @@ class Site:
                 for topic in topics if topic.log.next_offset}  # fmt: skip
 
     @property
-    def line(self) -> PlainSends:
-        """The connection's fast path, which it has from its first send on."""
-        assert isinstance(self.connection.fast_path, PlainSends)
-        return self.connection.fast_path
+    def is_plain(self) -> bool:
+        """True if compiled code takes sends from the connection."""
+        parsed: list[bytes] = []
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(self.connection, "parse", parsed.append)
+            self.connection.data_received(sent(3, BINARY))
+        return not parsed
 
     def close(self) -> None:
         self.connection.connection_lost(None)
@@ -146,11 +164,15 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
     site.close()
 
 
-async def both_ways(path: Path, play: Callable[[Site], Awaitable[list[bytes]]], **settings: Any
-                    ) -> None:  # fmt: skip
-    """The fast path and the long way come to the same."""
-    sites = [Site(path / "fast", **settings), Site(path / "long", is_straight=False, **settings)]
-    answers = [[each.replace(b"/fast/", b"/long/") for each in await play(site)] for site in sites]
+async def both_ways(
+    path: Path, play: Callable[[Site], Awaitable[list[list[bytes]]]], **settings: Any
+) -> None:
+    """Both come to the same."""
+    sites = [Site(path / "fast", **settings), Site(path / "long", compiled=False, **settings)]
+    answers = [
+        [[each.replace(b"/fast/", b"/long/") for each in read] for read in await play(site)]
+        for site in sites
+    ]
     assert answers[0] == answers[1]
     assert sites[0].stored == sites[1].stored
     totals = [site.services.stats.totals for site in sites]
@@ -197,7 +219,7 @@ async def test_other_requests_between_them(tmp_path: Path, kind: Serialization) 
     await agree(tmp_path, reads, max_message_size=4096)
 
 
-async def test_long_frames_take_the_long_way(tmp_path: Path) -> None:
+async def test_long_frames(tmp_path: Path) -> None:
     await agree(tmp_path, [sent(number, BINARY, body=b"x" * 70_000) for number in range(8)])
 
 
@@ -223,12 +245,10 @@ async def test_nothing_is_written_to_a_connection_that_closes(site: Site) -> Non
     site.transport.close()
     await site.play([sent(10, BINARY)])
     assert (site.stored, len(site.transport.writes)) == (stored, before)
-    site.connection.send_now(b"late")
-    assert len(site.transport.writes) == before
 
 
 async def test_a_topic_that_changes_is_looked_at_again(tmp_path: Path) -> None:
-    async def play(site: Site) -> list[bytes]:
+    async def play(site: Site) -> list[list[bytes]]:
         answers = await site.play([sent(number, BINARY) for number in range(12)])
         site.make("T", 2)
         answers += await site.play([sent(number, BINARY) for number in range(12, 20)])
@@ -246,7 +266,7 @@ async def test_a_topic_that_changes_is_looked_at_again(tmp_path: Path) -> None:
 async def test_a_full_topic_and_a_broken_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def play(site: Site) -> list[bytes]:
+    async def play(site: Site) -> list[list[bytes]]:
         answers = await site.play([sent(number, BINARY) for number in range(12)])
         with monkeypatch.context() as patch:
             patch.setattr("penstock.storage.files.disk.os.pwrite", _no_space)
@@ -278,179 +298,132 @@ async def test_nsq_s_messages_among_them_take_their_queues_by_turns(site: Site) 
     assert site.services.stats.totals.put_messages == 18
 
 
-async def test_a_pattern_is_made_when_a_connection_goes_on_sending(site: Site) -> None:
-    asked = Command(Code.GET_MAX_OFFSET, 1, {"topic": "T", "queueId": "0"})
-    await site.play([frames.encode(asked)])
-    assert site.connection.fast_path is None
-    await site.play([sent(number, BINARY) for number in range(1 + plain_sends.UNSEEN_MAX)])
-    assert not site.line._ways
-    await site.play([sent(9, BINARY)])
-    assert site.line._ways
-
-
-async def test_patterns_of_a_connection_are_few(site: Site) -> None:
-    def known() -> list[str]:
-        return [way.pattern.header.properties for way in site.line._ways]
-
-    for number in range(3 * plain_sends.WAYS_MAX):
-        await site.play([sent(number, BINARY, text=f"P{number}\x01value")])
-    assert len(known()) == plain_sends.WAYS_MAX
-    for number in range(plain_sends.TRIES_MAX):
-        await site.play([sent(number, BINARY, text=f"Q{number}\x01value")])
-    before = known()
-    await site.play([sent(1, BINARY, text="Late\x01value")])
-    assert known() == before, "it is given up"
+async def test_compiled_code_takes_what_comes_behind_the_first_read(site: Site) -> None:
+    await site.play([sent(1, BINARY)])
+    assert site.is_plain
 
 
 @pytest.mark.parametrize("settings", [
     {"acl_enable": True}, {"flush_disk_type": "SYNC_FLUSH"}, {"broker_role": "SYNC_MASTER"},
     {"broker_role": "SLAVE", "broker_id": 1},
 ])  # fmt: skip
-async def test_brokers_that_look_at_each_send_have_no_fast_path(
+async def test_brokers_that_look_at_each_send_take_none_as_plain(
     tmp_path: Path, settings: dict[str, Any]
 ) -> None:
     (tmp_path / "config").mkdir(parents=True)
     (tmp_path / "config" / "plain_acl.yml").write_text("accounts: []\n")
     site = Site(tmp_path, **settings)
     await site.play([sent(1, BINARY)])
-    assert site.connection.fast_path is None
+    assert not site.is_plain
     site.close()
 
 
-# --- patterns -------------------------------------------------------------------------------------
+async def test_sends_of_a_pass_to_one_queue_share_a_batch(site: Site) -> None:
+    await site.play([sent(number, BINARY) for number in range(4)])
+    others = [site.connection._server() for _ in range(3)]
+    for other in others:
+        other.connection_made(cast(asyncio.Transport, Transport()))
+        other.data_received(sent(0, JSON))
+    await site.play([])
+    await asyncio.sleep(0)
+    before = len(site.stored["T"])
+    site.commits.hold()  # as in a pass that many share
+    for number, other in enumerate([*others, *others, site.connection]):
+        other.data_received(sent(4 * number, JSON))
+    site.commits.release()
+    batches = list(iter_batches(b"".join(site.stored["T"][before:])))
+    assert [(batch.queue, batch.count) for batch in batches] == [(0, 7)]
 
 
-CLUSTER = "CLUSTER\x01DefaultCluster"
+# --- whatever clients send ------------------------------------------------------------------------
+
 KEY = "UNIQ_KEY\x017F0001"
-
-
-def header(
-    kind: Serialization, text: str = KEY, *, code: int = Code.SEND_MESSAGE_V2,
-    opaque: int = 7, flag: int = 0, **fields: str,
-) -> bytes:  # fmt: skip
-    """A send as Java's client has it."""
-    ext = {"a": "PG", "b": "Topic", "c": "TBW102", "d": "4", "e": "3", "f": "0",
-           "g": "1700000000000", "h": "0", "i": text, "j": "0", "k": "false", "m": "false",
-           **fields}  # fmt: skip
-    codec = header_binary if kind else header_json
-    return codec.encode(Command(code, opaque, ext, b"", flag, language=Language.JAVA, version=401))
-
-
-def read(pattern: SendPattern, kind: int, data: bytes) -> PlainHead | None:
-    """The header in the midst of other bytes."""
-    return pattern.read(kind, b"before" + data + b"behind", 6, 6 + len(data))
-
-
-def pattern_of(kind: Serialization, data: bytes) -> SendPattern:
-    found = SendPattern.of(kind, data, CLUSTER)
-    assert found is not None
-    return found
-
-
-@both
-@given(
-    opaque=st.integers(0, 999_999_999),
-    queue=st.integers(0, 99_999),
-    born_ms=st.integers(10**12, 10**13 - 1),
-    key=st.text("0123456789ABCDEF", max_size=32),
-    tag=st.text("abc .%+*?[(){}^$|-", max_size=8),
-)
-def test_what_differs_is_read(
-    kind: Serialization, opaque: int, queue: int, born_ms: int, key: str, tag: str
-) -> None:
-    pattern = pattern_of(kind, header(kind, f"{KEY}\x02WAIT\x01true\x02TAGS\x01a"))
-    text = f"UNIQ_KEY\x01{key}\x02WAIT\x01true\x02TAGS\x01{tag}"
-    other = header(kind, text, opaque=opaque, e=str(queue), g=str(born_ms))
-    stored = f"UNIQ_KEY\x01{key}\x02TAGS\x01{tag}\x02{CLUSTER}"
-    assert read(pattern, kind, other) == PlainHead(opaque, queue, born_ms, stored.encode())
-
-
-@both
-@pytest.mark.parametrize(
-    ("text", "stored"),
-    [
-        (KEY, f"{KEY}\x02"),
-        (f"{KEY}\x02", f"{KEY}\x02"),
-        (f"{KEY}\x02WAIT\x01true", f"{KEY}\x02"),
-        (f"{KEY}\x02WAIT\x01false\x02", f"{KEY}\x02"),
-        (f"WAIT\x01true\x02{KEY}", f"{KEY}\x02"),
-        (f"WAIT\x01true\x02{KEY}\x02", f"{KEY}\x02"),
-        (f"AWAIT\x01true\x02WAIT\x01true\x02{KEY}", f"AWAIT\x01true\x02{KEY}\x02"),
-    ],
-)
-def test_properties_are_stored_as_they_are_with_the_cluster(
-    kind: Serialization, text: str, stored: str
-) -> None:
-    head = read(pattern_of(kind, header(kind, text)), kind, header(kind, text))
-    assert head is not None
-    assert head.properties.decode() == stored + CLUSTER
-
-
-@both
-def test_the_long_names_of_fields_have_patterns_too(kind: Serialization) -> None:
-    codec = header_binary if kind else header_json
-    ext = {"topic": "Topic", "producerGroup": "PG", "properties": KEY, "queueId": "12",
-           "flag": "0", "bornTimestamp": "1700000000001"}  # fmt: skip
-    data = codec.encode(Command(Code.SEND_MESSAGE, 9, ext))
-    stored = f"{KEY}\x02{CLUSTER}".encode()
-    assert read(pattern_of(kind, data), kind, data) == PlainHead(9, 12, 1700000000001, stored)
-
-
-@both
-def test_a_header_that_differs_elsewhere_is_not_read(kind: Serialization) -> None:
-    pattern = pattern_of(kind, header(kind, f"{KEY}\x02WAIT\x01true"))
-    wait = f"{KEY}\x02WAIT\x01true"
-    others = [
-        header(kind, wait, b="Other"), header(kind, wait, flag=ONE_WAY), header(kind, wait, f="1"),
-        header(kind, wait, e="-1"), header(kind, wait, g="x"), header(kind, wait, l="16"),
-        header(kind, f"{wait}\x02DELAY\x013"), header(kind, f"{KEY}\x02WAIT\x01false"),
-        header(kind, f"{KEY}\xe4\x02WAIT\x01true"), header(kind, "TAGS\x01a\x02WAIT\x01true"),
-        header(kind, wait)[:-1], header(kind, wait) + b" ",
-    ]  # fmt: skip
-    assert [read(pattern, kind, other) for other in others] == [None] * len(others)
-    assert read(pattern, 1 - kind, header(kind, wait)) is None
-
-
-@both
-@pytest.mark.parametrize(
-    "data",
-    [
-        {"m": "true"}, {"e": "-1"}, {"e": ""}, {"e": "x"}, {"g": "+5"}, {"f": "4"},
-        {"g": "12345678901234567890"}, {"flag": ONE_WAY}, {"code": Code.SEND_BATCH_MESSAGE},
-        {"a": "x" * HEADER_MAX}, {"text": ""}, {"text": "TAGS"}, {"text": "\x01value"},
-        {"text": f"{KEY}\x02{KEY}"}, {"text": "TAGS\x01\xe4"}, {"text": 'TAGS\x01"'},
-        {"text": "WAIT\x01true"}, {"text": f"{KEY}\x02WAIT\x01"}, {"text": f"{KEY}\x02DELAY\x013"},
-        {"text": f"{KEY}\x02TRAN_MSG\x01true"}, {"text": f"{KEY}\x02TIMER_DELAY_MS\x015"},
-        {"text": f"{KEY}\x02CLUSTER\x01x"},
-    ],
+TEXTS = st.sampled_from([
+    KEY, f"{KEY}\x02", f"{KEY}\x02WAIT\x01true", f"{KEY}\x02WAIT\x01false\x02", "WAIT\x01true",
+    f"WAIT\x01true\x02{KEY}", f"WAIT\x01true\x02{KEY}\x02", f"A\x01b\x02WAIT\x01true\x02{KEY}",
+    f"AWAIT\x01true\x02WAIT\x01true\x02{KEY}", f"{KEY}\x02WAIT\x01", "WAIT\x01a\x02WAIT\x01b",
+    "TAGS", "\x01value", "TAGS\x01\xe4", 'TAGS\x01"', "TAGS\x01a\\b", f"{KEY}\x02DELAY\x013",
+    f"{KEY}\x02TRAN_MSG\x01true", f"{KEY}\x02TIMER_DELAY_MS\x015", f"{KEY}\x02CLUSTER\x01x",
+    f"{KEY}\x02POP_CK\x010 1 2", f"{KEY}\x02\x02", "\x02", " ", f"{KEY}\x02{KEY}", "TAGS\x01\x7f",
+    "K\x01" + "x" * 32_700, "K\x01" + "x" * 32_750, "K\x01\x03",
+]) | st.text("AB\x01\x02 ", max_size=8).map(f"{KEY}\x02".__add__)  # fmt: skip
+NUMBERS = st.sampled_from(
+    ["0", "1", "3", "4", "-1", "", "x", "+1", " 1", "1_0", "00", "007", "-0", "2147483647",
+     "2147483648", "9223372036854775807", "12345678901234567890", "\u0663"]
 )  # fmt: skip
-def test_what_is_not_plain_has_no_pattern(kind: Serialization, data: dict[str, str]) -> None:
-    values = {"text": KEY, **data}
-    assert SendPattern.of(kind, header(kind, **values), CLUSTER) is None  # type: ignore[arg-type]
+FIELDS = st.dictionaries(
+    st.sampled_from("abcdefghijklmnz"),
+    NUMBERS | st.sampled_from(["true", "false", "TRUE", "T", "U", "%RETRY%PG", "no topic", "x\\n"]),
+    max_size=2,
+)
+LONG = dict(zip("abcdefghijklm", (
+    "producerGroup", "topic", "defaultTopic", "defaultTopicQueueNums", "queueId", "sysFlag",
+    "bornTimestamp", "flag", "properties", "reconsumeTimes", "unitMode", "maxReconsumeTimes",
+    "batch"), strict=True))  # fmt: skip
+BATCH = st.lists(
+    st.builds(BatchedMessage, st.binary(max_size=20), TEXTS, st.integers(-5, 5)), max_size=5
+).map(batch_body.encode)
 
 
-@both
-def test_what_is_no_header_of_ours_has_no_pattern(kind: Serialization) -> None:
-    data = header(kind)
-    spaced = data.replace(b'"opaque":7', b'"opaque": 7') if kind == JSON else data + b"\0"
-    assert SendPattern.of(kind, spaced, CLUSTER) is None
-    assert SendPattern.of(kind, b"", CLUSTER) is None
+@st.composite
+def requests(draw: st.DrawFn) -> bytes:
+    """A send, mostly plain; now and then anything."""
+    number = draw(st.integers(0, 9))
+    code = draw(st.sampled_from([310] * 4 + [10, 10, 320, 11, 3101]))
+    is_batch = draw(st.integers(0, 3)) == 0
+    ext = {"a": "PG", "b": "T", "c": "TBW102", "d": "4", "e": str(number % 4), "f": "0",
+           "g": str(1_700_000_000_000 + number), "h": "0", "i": draw(TEXTS), "j": "0",
+           "k": "false", "m": str(is_batch).lower()}  # fmt: skip
+    if draw(st.integers(0, 2)) == 0:
+        ext.update(draw(FIELDS))
+    if code == 10:
+        ext = {LONG.get(name, name): value for name, value in ext.items()}
+    body = draw(BATCH) if is_batch else draw(st.binary(max_size=40))
+    if draw(st.integers(0, 15)) == 0:
+        body = body[: draw(st.integers(0, 20))] + b"x" * draw(st.integers(0, 100))
+    kind = draw(st.sampled_from(Serialization))
+    flag = draw(st.sampled_from([0] * 12 + [ONE_WAY, 1, 4]))
+    remark = draw(st.sampled_from([None] * 12 + ["a remark"]))
+    try:
+        return frames.encode(Command(code, number, ext, body, flag, remark, Language.JAVA, 401,
+                                     kind))  # fmt: skip
+    except ValueError:
+        return sent(number, kind)
 
 
-def test_lengths_that_lie_are_left_to_the_parser() -> None:
-    data = header(BINARY)
-    pattern = pattern_of(BINARY, data)
-    size_at = header_binary.HEAD_BYTES - 1
-    text_at = data.index(KEY.encode()) - 1
-    for place in (size_at, text_at):
-        lying = bytearray(data)
-        lying[place] += 1
-        assert read(pattern, BINARY, bytes(lying)) is None
+DAMAGE = st.lists(st.tuples(st.integers(0, 400), st.integers(0, 255)), max_size=2)
 
 
-def test_only_sends_may_have_patterns() -> None:
-    for kind in (JSON, BINARY):
-        for code, expected in ((310, True), (10, True), (320, False), (11, False), (3101, False)):
-            data = header(kind, code=code)
-            assert SendPattern.is_send(kind, b"x" + data, 1) is expected
-    assert not SendPattern.is_send(2, header(JSON), 0)
+@settings(
+    max_examples=80, deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)  # fmt: skip
+@given(
+    sends=st.lists(requests(), min_size=1, max_size=12),
+    cuts=st.lists(st.integers(0, 3000), max_size=6),
+    damage=st.just([]) | DAMAGE,
+)
+def test_whatever_clients_send(
+    tmp_path_factory: pytest.TempPathFactory,
+    sends: list[bytes],
+    cuts: list[int],
+    damage: list[tuple[int, int]],
+) -> None:
+    data = bytearray(b"".join(sends))
+    for place, byte in damage:
+        data[place % len(data)] = byte
+    ends = sorted({min(each, len(data)) for each in cuts} | {0, len(data)})
+    # Behind a send, as the first read of a connection is not looked at.
+    reads = [sent(0, BINARY), *(bytes(data[a:b]) for a, b in itertools.pairwise(ends))]
+    asyncio.run(agree(tmp_path_factory.mktemp("both"), reads, max_message_size=4096))
+
+
+@pytest.mark.parametrize("before", [b'{"code":310', b'"flag":0', b'"opaque":'])
+async def test_json_that_is_written_in_another_way(tmp_path: Path, before: bytes) -> None:
+    reads = [sent(0, JSON)]
+    for more in (b" ", b"0", b"\t", b'"x":null,', b'"flag":2,', b"}"):
+        whole = sent(1, JSON)
+        header = whole[8:-4].replace(before, more + before)
+        length = len(header).to_bytes(4)
+        reads.append((8 + len(header)).to_bytes(4) + length + header + whole[-4:])
+    await agree(tmp_path, reads)
