@@ -13,7 +13,7 @@ TOGETHER := -n $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2) --dist loadfile -
 # With a line of progress, and a report of what failed in place of pytest's pages.
 TESTS := $(PYTEST) -p tests.reporting -q -rN --tb=short $(TOGETHER)
 # What `make nightly` does, one after the other.
-NIGHTLY := nightly-tests nightly-browser nightly-images nightly-wheels nightly-spark
+NIGHTLY := nightly-tests nightly-sanitized nightly-browser nightly-images nightly-wheels nightly-spark
 # Bytecode is kept even where images say not to: without it a daemon takes twice as long to start.
 export PYTHONDONTWRITEBYTECODE :=
 
@@ -38,7 +38,7 @@ $(VENV)/.all: SIZE := 1.7 GB with Spark, its Java and browser tests, three minut
 $(VENV)/.all: INCLUDED := $(VENV)/.run $(VENV)/.dev
 
 # Compiled with the install where a C compiler is.
-LANE := src/penstock/lane/compiled.pyx
+LANE := $(wildcard src/penstock/lane/*.pyx src/penstock/lane/*.pxi)
 
 # Of pip's lines those of packages of 10 MB and more, as each begins, and of what takes time behind them.
 TOLD := awk '/^pip failed$$/ { failed = 1 } \
@@ -94,6 +94,17 @@ nightly-tests: install $(CLASSES) $(ROCKETMQ)/.laid  # but the browser's: Java's
 	@PENSTOCK_KILL_ROUNDS=15 $(TESTS) tests/crash
 	@echo "once more without compiled code"
 	@PENSTOCK_LANE=off $(TESTS) tests/crash tests/conformance
+
+# A copy with a compiled module of its own. Python frees little at its end, so leaks are not looked for.
+SANITIZED := build/sanitized
+SANITIZERS := -fsanitize=address,undefined -fno-sanitize-recover=undefined
+
+nightly-sanitized: install  # compiled code under ASAN and UBSAN: its tests, and damaged input
+	@rm -rf $(SANITIZED) && mkdir -p $(SANITIZED) && cp -r src hatch_build.py $(SANITIZED)
+	@cd $(SANITIZED) && CFLAGS="$(SANITIZERS)" LDFLAGS="$(SANITIZERS)" $(CURDIR)/$(BIN)/python -c \
+	  "from pathlib import Path; from hatch_build import compile_lane; compile_lane(Path.cwd())"
+	@LD_PRELOAD=$$($(CC) -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=$(SANITIZED)/src \
+	  $(TESTS) tests/unit/lane tests/programs/lane tests/unit/rocketmq/broker tests/fuzz -k "not linear"
 
 nightly-browser: install  # all tests of nsqadmin's pages in Chromium
 	@$(TESTS) -n 2 -m nightly tests/browser
