@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 
+from penstock import lane
 from penstock.broker.broker import Broker
 from penstock.core.clock import Clock
 from penstock.core.errors import StorageError
@@ -84,6 +85,7 @@ class Node:
         """Begin housekeeping, which deletes consumed messages. Call this once every daemon over the
         node is open: some of them keep messages that no channel or group holds.
         """
+        logger.info("lane: %s", lane.meaning())
         self.housekeeping.start()
         self.vitals.start()
         self._is_started = True

@@ -125,7 +125,6 @@ class Nsqd(Observer):
         return nsqd
 
     async def _open(self) -> None:
-        logger.info("lane: %s", lane.meaning())
         for flag in self.options.without_effect():
             logger.warning("%s has no effect yet", flag)
         # Before the ports: the topics of the first clients are registered, too.
