@@ -91,6 +91,7 @@ ROWS: Final = (
     ("spark.md", "```properties", _SAMPLES),
     ("spark.md", "spark-submit", _SAMPLES),
     ("spec/nsq.md", "```text", _SAMPLES),
+    ("spec/nsqadmin-api.md", "```json", _SAMPLES),
     ("spec/rocketmq.md", "clientID", "no JSON, but the kinds of its values; tests/unit/rocketmq"),
     ("spec/rocketmq.md", "```text", _SAMPLES),
     ("testing.md", "", "tests/test_testing_page.py"),

@@ -140,7 +140,7 @@ def test_a_line_of_the_log_as_json(tmp_path: Path) -> None:
 
 
 def test_a_group_in_nsqadmin(nsqd: Daemon) -> None:
-    shown = json.loads(sample("nsqadmin.md", '"kind":"log"'))
+    shown = json.loads(sample("spec/nsqadmin-api.md", '"kind":"log"'))
     with run_nsqadmin(f"--nsqd-http-address={nsqd.http}", *PATIENT) as admin:
         wait_until(lambda: get(admin.http, "/api/groups")["groups"], lambda: "no groups")
         assert keys(shown) == keys(get(admin.http, "/api/groups"))

@@ -148,11 +148,16 @@ def test_rocketmqs_program_sends_to_the_nsqd_that_opens_that_port(tmp_path: Path
             "127.0.0.1:9876": name_server.rocketmq, "0.0.0.0:10911": "127.0.0.1:0",
             "run/up/nsqd": str(tmp_path),
         }  # fmt: skip
-        flags = [replaced(flag, own) for flag in flags_of("nsqd")]
+        (line,) = re.findall(r"`nsqd (--data-path[^`]*)`", README.read_text(encoding="utf-8"))
+        flags = [replaced(flag, own) for flag in line.split()]
         with run_nsqd(*flags, f"--rocketmq-config={config}") as nsqd:
             nsqd.wait_for(f"{name_server.rocketmq}: registered")
             said = sent_and_received(name_server.rocketmq, tmp_path)
     assert said == "orders b'tea' ['order-1']\n"
+
+
+def test_it_is_read_in_one_go() -> None:
+    assert README.read_text(encoding="utf-8").count("\n") <= 150
 
 
 def test_every_command_is_run_by_a_test() -> None:

@@ -67,7 +67,9 @@ def test_statements_between_the_lines_fit_the_file_above(
 ) -> None:
     for section in page.read_text().split("\n## "):
         prose = re.sub(r"(?s)```.*?```", "", section)
-        for statement in re.findall(r"(?s)`(?:query = \")?(select [^`\"]+ from input[^`\"]*)", prose):
+        for statement in re.findall(
+            r"(?s)`(?:query = \")?(select [^`\"]+ from input[^`\"]*)", prose
+        ):
             first = re.findall(r"(?s)```toml\n(.*?)```", section)[0]
             text = re.sub(r'(?s)query = (""".*?"""|"[^"]*")', f'query = """{statement}"""', first)
             assert statement in text

@@ -42,7 +42,10 @@ def run() -> dict[str, Any]:
 
 def beside_go(found: Figures) -> str:
     """Rates beside those of Go's nsqd, with its default flags and with everything in memory."""
-    head = ["| | Penstock | Go's nsqd, default | | Go's nsqd, in memory | |", "|---|---|---|---|---|---|"]
+    head = [
+        "| | Penstock | Go's nsqd, default | | Go's nsqd, in memory | |",
+        "|---|---|---|---|---|---|",
+    ]
     rows = []
     for part, words in PARTS.items():
         if part in found:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -118,11 +119,16 @@ def _penstock() -> str:
     parts += [_ARGUMENTS, table(_COLUMNS, shared)]
     for words, command in flags.commands():
         own = [row for row in known[words] if row not in shared]
-        others = ", ".join(row[0] for row in known[words] if row in shared)
+        others = ", ".join(_short(row[0] for row in known[words] if row in shared))
         parts.append(f"## {words}\n\n{flags.about_command(command)}\n\n")
         parts.append(table(_COLUMNS, own) if own else "")
         parts.append(f"Also {others}.\n\n" if others else "")
     return "".join(parts)
+
+
+def _short(names: Iterable[str]) -> Iterable[str]:
+    """These names, those that begin alike as one."""
+    return dict.fromkeys("`--tls-…`" if name.startswith("`--tls-") else name for name in names)
 
 
 def _java(name: str, settings: type[BrokerSettings | NamesrvSettings]) -> str:
