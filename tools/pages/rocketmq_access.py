@@ -48,7 +48,8 @@ NOT_IN_JAVA: Final = frozenset(
 """Codes of 5.x."""
 
 _INTRODUCTION = """\
-With [`aclEnable=true`](../security.md#access-rules) every request to a broker, from any address that the rules do not trust, must be
+With [`aclEnable=true`](../security.md#access-rules) every request to a broker, from any address
+that the rules do not trust, must be
 signed by an account that has the permissions in this table. A code that is not in the table is for
 administrators. `make pages` writes the table from the rules that the broker itself uses. The last
 column has the needs at Java's broker 4.9.8; with *a valid signature* any account may send the

@@ -29,7 +29,7 @@ _NSQ: Final = """# NSQ's daemons: flags and endpoints
 page is written by `make pages`, from what the programs themselves declare.
 
 A flag wins over the configuration file (`--config`, TOML), the file over the default. A switch may
-stand alone, meaning true. Durations are written as `500ms`, `10s`, `1m30s` or `2h`; sizes are bytes.
+stand alone, meaning true. Durations are written as `500ms`, `10s`, `1m30s` or `2h`, sizes in bytes.
 HTTP parameters stand in the query and bodies are JSON, unless the line says otherwise; one with `?`
 may be left out.
 
