@@ -1,4 +1,4 @@
-"""The clusters of docs/pipelines.md, run: YARN and Kubernetes; test_submitted.py has the standalone cluster."""
+"""The clusters of docs/pipelines.md: YARN, Kubernetes; test_submitted.py has the standalone one."""
 
 from __future__ import annotations
 

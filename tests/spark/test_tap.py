@@ -1,4 +1,4 @@
-"""The commands of the tap in docs/spark.md as they stand there, each part stopped or killed on the way."""
+"""The tap of docs/spark.md as it stands there, each part stopped or killed on the way."""
 
 from __future__ import annotations
 

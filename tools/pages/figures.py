@@ -73,8 +73,8 @@ def of_a_core(found: Figures) -> str:
 def conditions(known: Mapping[str, Any]) -> str:
     """The sentence under a table."""
     return (
-        f"One run on {known['machine']}: Python {known['python']}, bodies of {known['size']} bytes, "
-        f"medians of three rounds by turns, {known['date']} ({known['commit']}).\n"
+        f"One run on {known['machine']}: Python {known['python']}, bodies of {known['size']} "
+        f"bytes, medians of three rounds by turns, {known['date']} ({known['commit']}).\n"
     )
 
 

@@ -45,7 +45,7 @@ class BrokerSettings(TlsSettings):
     broker_id: int = 0
     """0 of a master, more of a slave: its number beside others of one master."""
     broker_ip1: str
-    """The address that clients are told, part of message ids; default: the one towards others."""
+    """The address that clients get, part of message ids; default: the one towards others."""
     listen_port: int = 10911
     """The port of RocketMQ's clients."""
     bind_address: str = "0.0.0.0"
@@ -78,7 +78,7 @@ class BrokerSettings(TlsSettings):
 
     # Topics and groups
     broker_permission: int = 6
-    """4: routes send no producer here; 2: no pulls; 6: both. Name servers are told at once."""
+    """4: routes send no producer here; 2: no pulls; 6: both. Name servers learn it at once."""
     auto_create_topic_enable: bool = True
     """Make a topic with its first message."""
     default_topic_queue_nums: int = 8
