@@ -163,10 +163,10 @@ coverage: dev  ## the branches that unit tests take in storage, broker, node and
 bench-%: install  ## a program of bench/ (ARGS="..."; bench/README.md lists them): bench-nsqd, bench-rocketmq, ...
 	@$(BIN)/python bench/$(subst -,_,$*).py $(ARGS)
 
-# Shown by README.md, docs/operate.md and bench/README.md.
-SHOWN := equal mixed fanout pub50 pub2 mpub http
+# bench/README.md shows all of them, README.md and docs/operate.md some.
+SHOWN := equal mixed fanout pub50 pub2 mpub http tls snappy deflate
 
-figures: install  ## measure nsqd beside a Go nsqd on PATH, and write the figures that pages show: 10 minutes
+figures: install  ## measure nsqd beside a Go nsqd on PATH, and write the figures that pages show: 15 minutes
 	@$(BIN)/python bench/nsqd.py --keep $(SHOWN:%=--only %) $(ARGS)
 	@$(BIN)/python -m tools.pages.figures
 

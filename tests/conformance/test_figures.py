@@ -32,6 +32,9 @@ def test_rates_and_ratios() -> None:
     assert beside_go(MADE_UP).splitlines()[-1] == (
         "| MPUB of 200, 2 connections | 2,000 k/s | 400 k/s | 5.0 x | 2,500 k/s | 0.80 x |"
     )
+    more = MADE_UP | {"tls, mpub 200": MADE_UP["mpub 200, equal"]}
+    assert beside_go(more) == beside_go(MADE_UP)
+    assert "| tls, mpub 200 | 2,000 k/s |" in beside_go(more, every=True)
     assert of_a_core(MADE_UP).splitlines()[-1] == (
         "| MPUB of 200, 2 connections | 2,000 k/s | 0.5 us |"
     )
