@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
+from penstock import __version__
 from penstock.admin.admin_options import AdminOptions
 from penstock.admin.compression import coding_of, compressed
 from penstock.admin.permissions import Access
@@ -103,6 +104,7 @@ class Pages:
         return {
             "basePath": self._base,
             "version": NSQ_VERSION,
+            "penstockVersion": __version__,
             # By the header of this request (NSQ spec 5.6), so no cache may keep the page.
             "isAdmin": self._access.is_admin(request),
             "lookupds": options.lookupd_http_addresses,
