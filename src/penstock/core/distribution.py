@@ -1,4 +1,4 @@
-"""How Penstock is installed: the distribution's name, which is not the package's.
+"""The name of the distribution, which is not the package's, and the command that installs it.
 
 The name ``penstock`` belongs to another project on the package index.
 """

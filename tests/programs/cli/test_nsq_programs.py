@@ -70,7 +70,10 @@ def test_the_version_is_quick_and_imports_little(program: str) -> None:
     done = ended([python, "-X", "importtime", *words])
     assert children_cpu_s() - before < 1  # 0.1 s
     built = f" (built w/python{platform.python_version()})" if program in DAEMONS else ""
-    assert (done.returncode, done.stdout) == (0, f"{program} v1.3.0{built} of Penstock {__version__}\n")
+    assert (done.returncode, done.stdout) == (
+        0,
+        f"{program} v1.3.0{built} of Penstock {__version__}\n",
+    )
     found = [re.match(r"import time: .*\| +(\S+)", line) for line in done.stderr.splitlines()]
     assert not HEAVY & {match[1] for match in found if match}
     assert all(found)

@@ -9,14 +9,14 @@ NSQ_VERSION = "1.3.0"
 
 
 def go_line(program: str) -> str:
-    """The version in the form of the Go programs; who parses it expects one word behind "w/"."""
+    """The version in the form of the Go programs, with one word after "built w/"."""
     import platform
 
     return f"{program} v{NSQ_VERSION} (built w/python{platform.python_version()})"
 
 
 def with_penstock(line: str) -> str:
-    """What ``--version`` prints, and a log begins with: Penstock's own version behind NSQ's."""
+    """A line of a version, with Penstock's own behind NSQ's."""
     return f"{line} of Penstock {__version__}"
 
 
