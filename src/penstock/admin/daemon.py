@@ -11,6 +11,7 @@ from penstock.admin.config_api import ConfigApi
 from penstock.admin.damage_api import DamageApi
 from penstock.admin.graphite import GraphiteApi
 from penstock.admin.groups_api import GroupsApi
+from penstock.admin.limits_api import LimitsApi
 from penstock.admin.messages.messages_api import MessagesApi
 from penstock.admin.metrics import AdminVitals
 from penstock.admin.nodes.copies_api import CopiesApi
@@ -67,6 +68,7 @@ class Nsqadmin:
         self._groups = GroupsApi(self.cluster, self._pipelines)
         self._groups.add_routes(router)
         DamageApi(self.cluster).add_routes(router)
+        LimitsApi(self.cluster, access, self.notifier).add_routes(router)
         MachinesApi(self.cluster).add_routes(router)
         CopiesApi(self.cluster, clock).add_routes(router)
         ActionsApi(Changes(self.cluster), access, self.notifier).add_routes(router)

@@ -657,7 +657,7 @@ class Topic:
         # What looks consumed may be needed by a channel that damage has set back.
         if self.damage.pending:
             return 0
-        retention = self.retention or retention
+        retention = self.config.retention(self.retention or retention)
         deleted = self.time.trim(self.log, self.floor(), retention, self._let_go)
         # A topic with its own retention may delete what no channel was given.
         if deleted:

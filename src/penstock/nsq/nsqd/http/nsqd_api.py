@@ -43,6 +43,7 @@ from penstock.nsq.nsqd.stats.stat_sources import StatSources
 from penstock.nsq.protocol.bodies import Bodies
 from penstock.nsq.protocol.errors import ProtocolError
 from penstock.replication.primary import Primary
+from penstock.storage.retention import Retention
 
 _OK = text_response("OK")
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
@@ -113,7 +114,8 @@ class NsqdApi:
         stage = StageApi(self._registry.topics, self._sources.staged_parts, node.clock)
         stage.add_routes(router, options.max_body_size)
         ReplayApi(self._registry, node.clock).add_routes(router)
-        SettingsApi(topics).add_routes(router)
+        retention = Retention(options.retention_time, options.retention_bytes)
+        SettingsApi(topics, retention).add_routes(router)
         DamageApi(topics).add_routes(router)
         NodeApi(self._sources, self._ports).add_routes(router)
         BrowseApi(topics, node.clock).add_routes(router)

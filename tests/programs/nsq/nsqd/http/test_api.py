@@ -136,17 +136,26 @@ async def test_a_channels_settings(start: Start) -> None:
 
 
 async def test_a_topics_settings(start: Start) -> None:
-    nsqd = await start(max_bytes=10**6)
+    nsqd = await start(max_bytes=10**6, retention_time=3600 * SECOND)
     await made(nsqd)
     _, shown = await post(nsqd, TOPIC_CONFIG, max_depth=7, overflow="drop-oldest")
     assert shown == {
         "topic": "t", "max_depth": 7, "max_bytes": 10**6, "overflow": "drop-oldest",
-        "set": {"max_depth": 7, "max_bytes": None, "overflow": "drop-oldest"},
+        "retention_time": "1h0m0s", "retention_bytes": 0,
+        "set": {"max_depth": 7, "max_bytes": None, "overflow": "drop-oldest",
+                "retention_time": None, "retention_bytes": None},
         "messages": 0, "bytes": 0, "dropped_count": 0,
     }  # fmt: skip
     await nsqd.publish("t", *[b"x"] * 9)
     shown = await nsqd.json(TOPIC_CONFIG)
     assert (shown["messages"], shown["dropped_count"]) == (7, 2)
+    await post(nsqd, TOPIC_CONFIG, retention_time="24h", retention_bytes=10**9)
+    await nsqd.stop()
+    shown = await (await start()).json(TOPIC_CONFIG)
+    assert (shown["max_depth"], shown["retention_time"], shown["retention_bytes"]) == (
+        0, "24h0m0s", 10**9,
+    )  # fmt: skip
+    assert shown["set"]["retention_time"] == "24h0m0s"
 
 
 @pytest.mark.parametrize(
@@ -167,6 +176,9 @@ async def test_a_topics_settings(start: Start) -> None:
         (TOPIC_CONFIG, b'{"max_depth":-1}', 400, "INVALID_ARG_MAX_DEPTH"),
         (TOPIC_CONFIG, b'{"max_bytes":-1}', 400, "INVALID_ARG_MAX_BYTES"),
         (TOPIC_CONFIG, b'{"overflow":"burn"}', 400, "INVALID_ARG_OVERFLOW"),
+        (TOPIC_CONFIG, b'{"retention_bytes":-1}', 400, "INVALID_ARG_RETENTION_BYTES"),
+        (TOPIC_CONFIG, b'{"retention_time":"a day"}', 400, "INVALID_ARG_RETENTION_TIME"),
+        (TOPIC_CONFIG, b'{"retention_time":"-1s"}', 400, "INVALID_ARG_RETENTION_TIME"),
         ("/topic/config?topic=no", b"{}", 404, "TOPIC_NOT_FOUND"),
         ("/topic/config", b"{}", 400, "MISSING_ARG_TOPIC"),
         ("/channel/unpause?topic=t&channel=no", b"", 404, "CHANNEL_NOT_FOUND"),
