@@ -14,6 +14,7 @@ from penstock import __version__, lane
 from penstock.core.units import MILLISECOND, SECOND
 from penstock.nsq.dead_letters.topics import CHANNEL
 from penstock.nsq.nsqd.nsqd_options import NsqdOptions
+from penstock.nsq.protocol import encode
 from penstock.storage.files.disk_space import DiskSpace
 from penstock.testing.clock import FakeClock
 from tests.programs.nsq.nsqd.conftest import Running, Start, mpub, pub
@@ -182,6 +183,8 @@ async def test_a_topics_settings(start: Start) -> None:
         ("/topic/config?topic=no", b"{}", 404, "TOPIC_NOT_FOUND"),
         ("/topic/config", b"{}", 400, "MISSING_ARG_TOPIC"),
         ("/channel/unpause?topic=t&channel=no", b"", 404, "CHANNEL_NOT_FOUND"),
+        ("/channel/publish?topic=t&channel=no", b"", 404, "CHANNEL_NOT_FOUND"),
+        ("/channel/publish?topic=t&channel=c", b"", 413, "BAD_BODY"),
         ("/topic/create?topic=", b"", 400, "INVALID_TOPIC"),
         ("/pub?topic=t&defer=" + "9" * 5000, b"x", 400, "INVALID_DEFER"),
         ("/pub?topic=t&defer=99999999999999999999", b"x", 400, "INVALID_DEFER"),
@@ -196,6 +199,17 @@ async def test_refusals(nsqd: Running, path: str, body: bytes, status: int, code
     await made(nsqd)
     found = await nsqd.post(path, body)
     assert (found[0], json.loads(found[1])) == (status, {"message": code})
+
+
+async def test_a_paused_topic_takes_nothing_for_one_channel(nsqd: Running) -> None:
+    """It would wait in the topic, and then come to all of them."""
+    await made(nsqd)
+    await nsqd.post("/topic/pause?topic=t")
+    body = encode.multi_body([b"x"])
+    found = await nsqd.post("/channel/publish?topic=t&channel=c", body)
+    assert found == (409, b'{"message":"TOPIC_PAUSED"}')
+    await nsqd.post("/topic/unpause?topic=t")
+    assert await nsqd.post("/channel/publish?topic=t&channel=c", body) == (200, b"OK")
 
 
 async def test_a_full_topic_refuses_and_recovers(start: Start) -> None:
