@@ -28,6 +28,7 @@ from penstock.cluster.http_client import HttpClient
 from penstock.cluster.writes import Changes
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.core.settings.version import NSQ_VERSION, version_line
+from penstock.core.units import SECOND
 from penstock.net import tcp
 from penstock.net.budget import Memory
 from penstock.net.http.server.service import HttpServer, Request, Response
@@ -38,6 +39,7 @@ from penstock.net.vitals.vitals import Vitals
 
 if TYPE_CHECKING:
     from penstock.admin.history.poller import Poller
+    from penstock.admin.history.prometheus import Prometheus
     from penstock.admin.rocketmq.servers import Servers
 
 logger = logging.getLogger("penstock.nsqadmin")
@@ -137,19 +139,28 @@ class Nsqadmin:
             return
         from penstock.admin.history.history import History
         from penstock.admin.history.history_api import HistoryApi
+        from penstock.admin.history.history_file import HistoryFile
         from penstock.admin.history.lost_api import LostApi
         from penstock.admin.history.poller import Poller
         from penstock.admin.history.server_sent import Events
 
-        history = History(interval)
+        path = self._options.history_path
+        history = History(interval, HistoryFile(path) if path else None)
+        history.restore(self._clock.wall_ns() / SECOND)
         events = Events(history)
-        HistoryApi(history, events).add_routes(self._router)
+        HistoryApi(history, events, self._clock, self._prometheus()).add_routes(self._router)
         LostApi(history.lost).add_routes(self._router)
         self._groups.growth = events.growth
         self._own_vitals.poller = poller = Poller(
             self.cluster, history, interval, self._clock, events.refreshed, self._pipelines.look
         )
         poller.start()
+
+    def _prometheus(self) -> Prometheus | None:
+        from penstock.admin.history import prometheus
+
+        url = self._options.prometheus_url
+        return prometheus.Prometheus(self.http, url) if url else None
 
     @property
     def poller(self) -> Poller | None:

@@ -118,6 +118,7 @@ class Pages:
             "hasNodes": options.has_nodes,
             "hasRocketmq": bool(options.rocketmq_namesrv_addresses),
             "historyInterval": options.watch_s,
+            "ranges": ["1h", "24h", *(["7d", "30d"] if options.prometheus_url else [])],
             "limits": LIMITS._asdict(),
             "graphite": {
                 "enabled": bool(options.graphite_url),
