@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from penstock.admin.history.poller import Poller
     from penstock.admin.history.prometheus import Prometheus
     from penstock.admin.rocketmq.servers import Servers
+    from penstock.admin.rocketmq.watch import RocketWatch
 
 logger = logging.getLogger("penstock.nsqadmin")
 
@@ -75,6 +76,7 @@ class Nsqadmin:
         CopiesApi(self.cluster, clock).add_routes(router)
         ActionsApi(Changes(self.cluster), access, self.notifier).add_routes(router)
         MessagesApi(self.cluster, access, self.notifier).add_routes(router)
+        self._rocketmq_watch: RocketWatch | None = None
         self._rocketmq = self._open_rocketmq(access)  # joins its groups to the others
         ConfigApi(options, access, self.cluster).add_routes(router)
         graphite.add_routes(router)
@@ -93,6 +95,8 @@ class Nsqadmin:
             await admin._end()
             raise
         admin._watch()
+        if admin._rocketmq_watch is not None:
+            admin._rocketmq_watch.start()
         admin._vitals.start()
         return admin
 
@@ -126,7 +130,10 @@ class Nsqadmin:
             self._clock,
         )
         self._groups.beside = OtherBrokers(servers, self.cluster)
-        RocketmqApi(servers, access, self._groups.beside).add_routes(self._router)
+        interval = options.history_interval / SECOND
+        api = RocketmqApi(servers, access, self._groups.beside, interval)
+        api.add_routes(self._router)
+        self._rocketmq_watch = api.watch
         RocketmqChangesApi(servers, access, self.notifier).add_routes(self._router)
         return servers
 
@@ -171,6 +178,8 @@ class Nsqadmin:
         # The poller first: it asks through what is closed below.
         if self.poller is not None:
             await self.poller.close()
+        if self._rocketmq_watch is not None:
+            await self._rocketmq_watch.close()
         if self._rocketmq is not None:
             await self._rocketmq.close()
         await self.notifier.close()
