@@ -43,7 +43,7 @@ RUN_ELSEWHERE = {
     "pip install .": "make nightly-wheels installs what is built of the clone",
     "pip install '.[spark]'": "make nightly-wheels WITH=spark, and an archive with it",
     "pip wheel": "tests/release/test_built.py builds the same from the clone",
-    "pip install dist/penstock-*.whl": "tests/release/test_fresh.py",
+    "pip install dist/penstock_mq-*.whl": "tests/release/test_fresh.py",
     "mkdir -p run/nsqd": "the fixtures make the folder",
     "penstock pipeline run archive": "tests/spark/test_archive.py",
     "penstock pipeline init metrics": "tests/spark/test_tutorial.py",

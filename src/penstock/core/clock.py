@@ -46,5 +46,5 @@ def thread_cpu_ns(native_id: int) -> int | None:
     """
     try:
         return time.clock_gettime_ns((~native_id << 3) | 6)
-    except (OSError, OverflowError):
+    except (OSError, OverflowError, TypeError):  # the last for too long a number, in Python 3.14
         return None

@@ -18,7 +18,7 @@ from penstock.broker.topic import Topic
 from penstock.core.chance import SystemChance
 from penstock.core.clock import Clock
 from penstock.core.errors import PenstockError
-from penstock.core.settings.version import NSQ_VERSION, version_line
+from penstock.core.settings.version import NSQ_VERSION, go_line
 from penstock.core.units import SECOND
 from penstock.net.http.server.deferred_response import deferred_response_of
 from penstock.net.http.server.guard import Guard
@@ -178,7 +178,7 @@ class StandbyRouter(ApiRouter):
         standby = self._standby
         figures = self.figures()
         if Query.parse(request.query).get("format") != "json":
-            head = f"{version_line('nsqd')}\n\nHealth: {standby.health}\n\nReplication:\n"
+            head = f"{go_line('nsqd')}\n\nHealth: {standby.health}\n\nReplication:\n"
             lines = [f"   {name:<25}\t{value}\n" for name, value in figures.items()]
             return text_response(head + "".join(lines))
         return json_response(

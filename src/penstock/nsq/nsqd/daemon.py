@@ -6,7 +6,7 @@ import logging
 import socket
 from collections.abc import Callable
 
-from penstock import __version__, lane
+from penstock import lane
 from penstock.broker.channels.channel import Channel
 from penstock.broker.topic import Topic
 from penstock.core.errors import PenstockError
@@ -42,7 +42,6 @@ logger = logging.getLogger("penstock.nsqd")
 def log_versions(options: NsqdOptions) -> None:
     """The first lines of an nsqd's log."""
     logger.info(version_line("nsqd"))
-    logger.info("Penstock %s", __version__)
     logger.info("ID: %d", options.node_id)
 
 
