@@ -87,6 +87,11 @@ class Replicas:
         """The number of copies of what is acknowledged now."""
         return self.options.acked if self._is_enough else 0
 
+    @property
+    def promised(self) -> int:
+        """The number of copies without which nothing is acknowledged, whatever happens."""
+        return self.options.acked if self.options.missing is Missing.REFUSE else 0
+
     def figures(self) -> dict[str, Any]:
         """The part of /stats."""
         return {

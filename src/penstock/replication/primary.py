@@ -47,8 +47,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("penstock.replication")
 
-WAIT_NS: Final = SECOND
-"""A request that there is no news for is answered after this time all the same."""
+WAIT_NS: Final = SECOND // 2
+"""A request that there is no news for is answered after this time all the same: half of what a
+copy may lag by default, so that an idle node's copy does not."""
 # Room for all topics that a request may name (`messages.TOPICS_MAX`), 160 bytes each.
 FETCH_BODY_MAX: Final = 16 * 1024 * 1024
 WAITING_MAX: Final = 32
@@ -76,6 +77,7 @@ class _Waiting(Struct, eq=False):
     fetch: Fetch
     later: DeferredResponse
     pace: Pace
+    asked_ns: int
     until_ns: int = 0
 
 
@@ -182,7 +184,7 @@ class Primary:
         # Of another run it says nothing: its logs are compared first, after the Hello.
         if fetch.run == self._run:
             self._count_copy(source, fetch)
-        waiting = _Waiting(fetch, DeferredResponse(), follower.pace)
+        waiting = _Waiting(fetch, DeferredResponse(), follower.pace, follower.asked_ns)
         is_full = len(self._waiting) >= WAITING_MAX
         # One that is behind keeps its way even where strangers have taken all places to wait.
         if fetch.run != self._run or (fetch.hurry and (is_full or follower.room is None)):
@@ -236,7 +238,8 @@ class Primary:
 
     def _complete(self, waiting: _Waiting) -> None:
         assert self._source is not None
-        response = answer_to(self._source, waiting.fetch)
+        waited_ns = self._node.clock.monotonic_ns() - waiting.asked_ns
+        response = answer_to(self._source, waiting.fetch, waited_ns)
         waiting.pace.sent(response.body_size())
         waiting.later.complete(response)
 
@@ -257,8 +260,14 @@ class Primary:
             raise ApiError(409, "LOWER_EPOCH")
         if self._source is None:
             hello = Hello(self._run, state.history, state.epoch, state.fork or {})
-            self._source = Source(self._served, self._small_files, hello)
+            self._source = Source(self._served, self._small_files, hello, self._acked)
         return self._source
+
+    def _acked(self) -> tuple[int, int]:
+        """The copies that have whatever this node acknowledges, of how many that follow."""
+        replicas = self._node.replicas
+        acked = replicas.promised if replicas is not None else 0
+        return acked, len(self._node.followers)
 
     def _own_standing(self) -> ReplicationState:
         """The standing, made with the first follower. ApiError 500."""
@@ -417,10 +426,10 @@ def fetch_of(request: Request) -> Fetch:
         raise ApiError(400, "INVALID_BODY", why=str(error)) from None
 
 
-def answer_to(source: Source, fetch: Fetch) -> Response:
-    """The answer to a request, at once."""
+def answer_to(source: Source, fetch: Fetch, waited_ns: int = 0) -> Response:
+    """The answer to a request that came ``waited_ns`` ago."""
     try:
-        pieces = source.answer(fetch)
+        pieces = source.answer(fetch, waited_ns)
     except StorageError:
         return json_response({"message": "INTERNAL_ERROR"}, 500)
     return Response(

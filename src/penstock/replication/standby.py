@@ -31,7 +31,7 @@ from penstock.node.ports import Ports, server_tls
 from penstock.replication.copied_node import CopiedNode
 from penstock.replication.copy import Copy, small_files
 from penstock.replication.feed import Source
-from penstock.replication.following import Pulling
+from penstock.replication.following import NOT_OURS, Pulling
 from penstock.replication.hooks import Hooks
 from penstock.replication.messages import Hello
 from penstock.replication.peer import Fence, Peer, PeerError, Successor, address_of
@@ -72,6 +72,10 @@ class NotWholeError(PenstockError):
         self.behind = behind
 
 
+class LagError(PenstockError):
+    """A promotion that might lose more than ``--promote-max-lag``."""
+
+
 EndRole = Callable[[], Awaitable[None] | None]
 """A way to end a node's role; what is given is done once it serves in the next one."""
 DRAIN_S: Final = 30.0
@@ -82,8 +86,6 @@ _REMEDIES: Final = {
     "mqbroker": "brokerRole=SLAVE and a brokerId above 0 make it a copy",
 }
 """The way of a fenced node to be of use again, by program; the primary's address goes in."""
-NOT_OURS: Final = ("OTHER_HISTORY", "NOT_FOUND")
-"""Refusals of a node that is no primary of this copy any more, perhaps after a new disk."""
 
 
 class Standby:
@@ -257,6 +259,8 @@ class Standby:
                 raise PenstockError("this node is being promoted already")
             if not force:
                 self._check_whole()
+                if self.pulling.error is not None:
+                    self._check_lag()
             try:
                 return await self._try(self.pulling, self._peer, force=force)
             except SteppedBackError as error:
@@ -275,6 +279,41 @@ class Standby:
         if not state.was_whole:
             raise NotWholeError(self._lacks(), self.copy.behind)
 
+    @property
+    def lag_refusal(self) -> str:
+        """The reason why a promotion needs force by ``--promote-max-lag``, where the primary is
+        gone; empty if it needs none.
+        """
+        bound, pulling = self.options.promote_max_lag, self.pulling
+        reason = "" if pulling is None else pulling.lag_beyond(bound)
+        if not reason or pulling is None:
+            return ""
+        copied = (
+            f"{self.state.primary} acknowledged only what a copy has, so nothing is lost if no "
+            "other node has copied it: "
+            if pulling.acked
+            else ""
+        )
+        return (
+            f"{reason}, which is beyond --promote-max-lag={bound}: {copied}"
+            "wait until it follows again, or promote it with --force"
+        )
+
+    @property
+    def needs_force(self) -> str:
+        """The reason why only force makes this node primary now; empty if it needs none."""
+        try:
+            self._check_whole()
+        except PenstockError as error:
+            return str(error).removeprefix("not promoted: ")
+        is_followed = self.pulling is not None and self.pulling.error is None
+        return "" if is_followed else self.lag_refusal
+
+    def _check_lag(self) -> None:
+        """Raise LagError where the primary may have acknowledged too much that is not here."""
+        if reason := self.lag_refusal:
+            raise LagError(f"not promoted: this copy may lack too much: {reason}")
+
     async def _try(self, pulling: Pulling, peer: Peer, *, force: bool) -> dict[str, object]:
         """Become primary in the next epoch. Raises PenstockError; then this node follows on."""
         facts = self._facts(pulling, force=force)
@@ -283,7 +322,7 @@ class Standby:
         # From here on this copy moves only by ``_drain``.
         await pulling.stop()
         try:
-            return await self._promote(pulling, peer, epoch)
+            return await self._promote(pulling, peer, epoch, force=force)
         except PenstockError:
             pulling.resume()
             raise
@@ -307,15 +346,23 @@ class Standby:
         """The state of the copy, in the environment of a hook that decides."""
         seconds = seconds_up(pulling.lag_ns)
         return {
+            "PENSTOCK_MAX_LAG": str(self.options.promote_max_lag),
+            "PENSTOCK_LAG_MESSAGES": str(self.copy.messages_behind),
             "PENSTOCK_WHOLE": "true" if self.state.was_whole else "false",
             "PENSTOCK_FORCE": "true" if force else "false",
             "PENSTOCK_LAG_SECONDS": "" if seconds is None else f"{seconds:g}",
         }
 
-    async def _promote(self, pulling: Pulling, peer: Peer, epoch: int) -> dict[str, object]:
-        unknown_ns = pulling.unknown_ns
-        was_told = await self._step_back(peer, epoch)
+    async def _promote(
+        self, pulling: Pulling, peer: Peer, epoch: int, *, force: bool
+    ) -> dict[str, object]:
+        was_told = await self._step_back(pulling, peer, epoch)
         is_whole = was_told and await self._drain(pulling)
+        if not is_whole and not force:
+            self._check_lag()  # again: now it is known that the rest does not come
+        lost_ns = pulling.lag.ns
+        # Each follower had it before the OK, and this is one of them.
+        is_copied = pulling.acked >= pulling.copies > 0 and not self.lag_refusal
         for copy in self.copy.topics.values():
             copy.cancel_commit()
         # Much may be unsynced; the ports answer meanwhile.
@@ -343,14 +390,15 @@ class Standby:
             "old_primary_told": was_told,
             "before_hook": bool(self.options.promote_before_hook),
             "whole": is_whole,
-            "lag_seconds": 0 if is_whole else seconds_up(unknown_ns),
+            "copied": is_copied,
+            "lag_seconds": 0 if is_whole else seconds_up(lost_ns),
             "lag_messages": self.copy.messages_behind,
         }
 
-    async def _step_back(self, peer: Peer, epoch: int) -> bool:
+    async def _step_back(self, pulling: Pulling, peer: Peer, epoch: int) -> bool:
         fence = Fence(self.state.history, epoch, self.address, None)
         try:
-            return await tell(peer, fence)
+            return await tell(peer, fence, pulling.unreached)
         except PeerError as error:
             # Nobody of this history is there, so nobody there can give an OK for it.
             if error.code in NOT_OURS:

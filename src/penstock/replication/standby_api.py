@@ -43,7 +43,7 @@ from penstock.replication.primary import (
     fetch_of,
     succeeded,
 )
-from penstock.replication.standby import NotWholeError, Standby
+from penstock.replication.standby import LagError, NotWholeError, Standby
 from penstock.replication.state import Role
 
 logger = logging.getLogger("penstock.replication")
@@ -165,6 +165,8 @@ class StandbyRouter(ApiRouter):
             "lag_messages": copy.messages_behind,
             "lag_bytes": copy.nbytes_behind,
             "lag_seconds": None if lag_ns is None else round(lag_ns / SECOND, 3),
+            "max_lag": str(standby.options.promote_max_lag),
+            "needs_force": standby.needs_force,
             "topics": len(copy.topics),
             "put_aside": copy.put_aside,
             "promotion_seconds": standby.promotion_s,
@@ -250,6 +252,8 @@ class StandbyRouter(ApiRouter):
             return answer
         except NotWholeError as error:
             raise ApiError(409, "NOT_WHOLE", why=str(error), behind=error.behind) from None
+        except LagError as error:
+            raise ApiError(409, "LAGS", why=str(error)) from None
         except HookError as error:
             why = f"not promoted: {error}"
             raise ApiError(409, "HOOK_REFUSED", why=why) from None
