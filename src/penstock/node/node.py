@@ -11,6 +11,7 @@ from penstock.broker.broker import Broker
 from penstock.core.clock import Clock
 from penstock.core.errors import StorageError
 from penstock.net.budget import UNREAD_S, Memory, MemoryQueue
+from penstock.net.vitals.stand_in import StandIn
 from penstock.net.vitals.vitals import HEALTHY, Vitals
 from penstock.node.commits import Commits
 from penstock.node.dead_letters import DeadLetters, Letters
@@ -23,6 +24,7 @@ from penstock.node.node_metrics import NodeMetrics
 from penstock.node.node_options import NodeOptions
 from penstock.node.registry import Registry, TopicList
 from penstock.node.replicas import Replicas
+from penstock.storage.files.patient_disk import PatientDisk
 
 logger = logging.getLogger("penstock.node")
 
@@ -53,7 +55,10 @@ class Node:
         self.followers = Followers(clock)
         self.replicas = Replicas(clock, wanted, self.followers) if wanted.acked else None
         """The copies that an OK waits for; None where it waits for none."""
-        self.commits = Commits(clock, options.durability, options.sync_every, self.replicas)
+        disk = broker.store.disk
+        self._disk = disk if isinstance(disk, PatientDisk) else None
+        hand = self._disk.hand if self._disk is not None else None
+        self.commits = Commits(clock, options.durability, options.sync_every, self.replicas, hand)
         self.registry = Registry(broker, self.commits, topic_list, clock)
         self.log_groups = LogGroups(clock, options.group_retention)
         dead_letters = DeadLetters(self.registry, self.commits, clock, letters)
@@ -69,6 +74,8 @@ class Node:
         )
         self.vitals = Vitals(program, clock, health=lambda: self.health)
         self.vitals.checks.append(self._missing)
+        held_up_ns = self._disk.hand.held_up_ns if self._disk is not None else lambda: 0
+        self.stand_in = StandIn(self.vitals, held_up_ns)
         metrics = NodeMetrics(
             broker,
             lambda: self.health,
@@ -87,12 +94,20 @@ class Node:
         self.housekeeping.start()
         self.vitals.start()
         self._is_started = True
+        if self._disk is not None:
+            self._disk.hand.watch()
+            self.stand_in.start()
+
+    @property
+    def _disk_problem(self) -> StorageError | None:
+        """The error of a disk that does not answer."""
+        return None if self._disk is None else self._disk.problem(self.broker.store.data_path)
 
     def _missing(self) -> list[str]:
         """Lines while the node cannot do its work; files damaged in the past are no reason."""
         if not self._is_started:
             return ["NOK - not all ports are open yet"]
-        error = self.commits.health or self.broker.problem
+        error = self._disk_problem or self.commits.health or self.broker.problem
         return [] if error is None else [f"NOK - {error}"]
 
     @property
@@ -103,7 +118,7 @@ class Node:
     @property
     def health(self) -> str:
         """``OK``, or what is wrong with the disk."""
-        error = self.commits.health or self.broker.health
+        error = self._disk_problem or self.commits.health or self.broker.health
         return HEALTHY if error is None else f"NOK - {error}"
 
     async def close(self) -> None:
@@ -114,6 +129,9 @@ class Node:
         # First: its ticks would meet files that are closed.
         self.housekeeping.stop()
         self.vitals.close()
+        self.stand_in.stop()
+        if self._disk is not None:
+            self._disk.hand.rest()
         await self.commits.settle()
         try:
             await self.topic_list.write()

@@ -44,7 +44,7 @@ from penstock.replication.state import (
     write_state,
 )
 from penstock.replication.successor import ASK_S, shown, tell
-from penstock.storage.files.disk import OsDisk
+from penstock.storage.files.patient_disk import PatientDisk
 from penstock.storage.log import LogOptions
 from penstock.storage.store import Store
 
@@ -114,8 +114,11 @@ class Standby:
         self._turn = turn
         self._data_path = options.data_path or os.getcwd()
         is_own = not state.history or not state.is_settled
+        self._disk = PatientDisk()
         self.copy = Copy(
-            _open_store(options, self._data_path), never_drop=is_own, moment=f"{clock.wall_ns()}"
+            _open_store(options, self._data_path, self._disk),
+            never_drop=is_own,
+            moment=f"{clock.wall_ns()}",
         )
         self.copy.refuse_foreign = not state.history and bool(self.copy.topics)
         state.was_whole = state.was_whole and not self.copy.is_retaking
@@ -156,6 +159,7 @@ class Standby:
             self.copy, self.state, self._peer, self.clock, self.save, self.options.sync_timeout
         )
         self.pulling.address = self.address
+        self._disk.hand.watch()
         self.pulling.start()
 
     def node(self) -> CopiedNode:
@@ -240,6 +244,8 @@ class Standby:
         """``OK``, or why this node does not follow."""
         if self.state.role is Role.FENCED:
             return f"NOK - {self.refusal}"
+        if problem := self._disk.problem(self._data_path):
+            return f"NOK - {problem}"
         error = self.pulling.error if self.pulling is not None else None
         return HEALTHY if error is None else f"NOK - cannot follow: {error}"
 
@@ -431,6 +437,7 @@ class Standby:
         await self.ports.close()
         if self.pulling is not None:
             await self.pulling.stop()
+        self._disk.hand.rest()
         if self._peer is not None:
             await self._peer.close()
         if self._http is not None:
@@ -447,13 +454,13 @@ def seconds_up(nanoseconds: int | None) -> float | None:
     return None if nanoseconds is None else -(-nanoseconds // MILLISECOND) / 1000
 
 
-def _open_store(options: NodeOptions, data_path: str) -> Store:
+def _open_store(options: NodeOptions, data_path: str, disk: PatientDisk) -> Store:
     """Open the store of the data path. Raises ConfigError, LaterFormatError."""
     log_options = LogOptions(
         options.max_bytes_per_file, max(0, options.mem_queue_size), options.durability
     )
     try:
-        return Store(OsDisk(), data_path, log_options)
+        return Store(disk, data_path, log_options)
     except LaterFormatError:
         raise
     except StorageError as error:
