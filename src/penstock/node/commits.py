@@ -274,7 +274,8 @@ class Commits:
         if error is not None or self._failed:
             self._note(topic, _WRITE, error)
         log = topic.log
-        waits = self._fsync or self._replicas is not None
+        replicas = self._replicas
+        waits = self._fsync or (replicas is not None and replicas.waits)
         # An #ephemeral topic is memory alone: there is no sync and no copy to wait for.
         if not waits or error is not None or not isinstance(log, Log):
             _answer(topic, log.next_offset - start, outcomes, error, now)
@@ -282,8 +283,8 @@ class Commits:
         elif self._fsync:
             self._sync_soon(topic, outcomes)
         else:
-            assert self._replicas is not None
-            self._await_copies(self._replicas, topic, log.append_offset, outcomes)
+            assert replicas is not None
+            self._await_copies(replicas, topic, log.append_offset, outcomes)
         if log.unsynced_messages >= self._sync_every:
             self._sync_if_due(topic, now)
 
@@ -386,7 +387,7 @@ class Commits:
             )
         self._note(topic, _SYNC, error)
         replicas = self._replicas
-        if error is None and self._fsync and replicas is not None:
+        if error is None and self._fsync and replicas is not None and replicas.waits:
             assert isinstance(topic.log, Log)
             self._await_copies(replicas, topic, topic.log.synced_offset, outcomes)
         else:

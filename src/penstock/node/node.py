@@ -19,6 +19,7 @@ from penstock.node.dialect import Dialect
 from penstock.node.followers import Followers
 from penstock.node.group_retention import GroupRetention
 from penstock.node.housekeeping import Housekeeping
+from penstock.node.lease import Lease
 from penstock.node.log_groups import LogGroups
 from penstock.node.node_metrics import NodeMetrics
 from penstock.node.node_options import NodeOptions
@@ -53,8 +54,11 @@ class Node:
         self.topic_list = topic_list
         wanted = options.replicas()
         self.followers = Followers(clock)
-        self.replicas = Replicas(clock, wanted, self.followers) if wanted.acked else None
-        """The copies that an OK waits for; None where it waits for none."""
+        self.lease = Lease(clock) if options.needs_lease else None
+        self.replicas = None
+        """The copies and the lease that an OK waits for; None where it waits for neither."""
+        if wanted.acked or self.lease is not None:
+            self.replicas = Replicas(clock, wanted, self.followers, self.lease)
         disk = broker.store.disk
         self._disk = disk if isinstance(disk, PatientDisk) else None
         hand = self._disk.hand if self._disk is not None else None
@@ -107,6 +111,8 @@ class Node:
         """Lines while the node cannot do its work; files damaged in the past are no reason."""
         if not self._is_started:
             return ["NOK - not all ports are open yet"]
+        if self.lease is not None and (reason := self.lease.refusal):
+            return [f"NOK - {reason}"]
         error = self._disk_problem or self.commits.health or self.broker.problem
         return [] if error is None else [f"NOK - {error}"]
 

@@ -98,6 +98,9 @@ class NodeOptions(WebOptions):
         "while fewer copies follow: refuse publishes, or go-on without",
         kind=Choice(Missing, "way", "way"),
     )
+    needs_lease: bool = option(
+        False, "take publishes only while `penstock lease` renews the lease of this node"
+    )
     promote_max_lag: MaxLag = option(
         MaxLag(),
         "most that the promotion of this follower may lose without --force: a time (1s) or a "

@@ -11,7 +11,7 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 from msgspec import Struct
@@ -55,6 +55,8 @@ FETCH_BODY_MAX: Final = 16 * 1024 * 1024
 WAITING_MAX: Final = 32
 GONE_NS: Final = 60 * SECOND
 """A follower that has not asked for longer is not shown any more."""
+GRANT_NS_MAX: Final = 3600 * SECOND
+"""The longest lease."""
 _FILES_NS: Final = SECOND
 _LOOK_SHARE: Final = 20  # with thousands of topics, looking for news may take this part of the time
 
@@ -79,6 +81,16 @@ class _Waiting(Struct, eq=False):
     pace: Pace
     asked_ns: int
     until_ns: int = 0
+
+
+class Grant(Struct):
+    """The lease of a primary in its epoch, until a time of its monotonic clock; ``members`` are
+    copies that have to have everything.
+    """
+
+    epoch: int
+    until_ns: int
+    members: Annotated[list[str], msgspec.Meta(max_length=FOLLOWERS_MAX)] = []
 
 
 class Primary:
@@ -160,6 +172,7 @@ class Primary:
         router.v1("GET", "/replication", self._status, quiet=True)
         router.v1("POST", "/replication/fetch", self._fetch, max_body=FETCH_BODY_MAX, quiet=True)
         router.v1("POST", "/replication/fence", self._fence)
+        router.v1("POST", "/replication/lease", self._lease, quiet=True)
 
     # --- what followers are given --------------------------------------------------------------
 
@@ -339,6 +352,26 @@ class Primary:
             return
         followers.heard(fetch.address, source.copied(fetch))
 
+    # --- its lease -----------------------------------------------------------------------------
+
+    def _lease(self, request: Request) -> Any:
+        """Acknowledge for some more seconds what the members have too."""
+        self._secret.check(request)
+        lease, replicas = self._node.lease, self._node.replicas
+        if lease is None or replicas is None:
+            raise ApiError(409, "NEEDS_NO_LEASE")
+        try:
+            grant = msgspec.json.decode(request.body, type=Grant)
+        except MALFORMED:
+            raise ApiError(400, "INVALID_BODY") from None
+        state = self._own_standing()
+        if state.role is not Role.PRIMARY or grant.epoch != state.epoch:
+            raise ApiError(409, "OTHER_EPOCH", epoch=state.known_epoch)
+        longest = self._node.clock.monotonic_ns() + GRANT_NS_MAX
+        lease.grant(min(grant.until_ns, longest), tuple(grant.members))
+        replicas.granted()
+        return self.figures()
+
     # --- the end of being primary --------------------------------------------------------------
 
     def _fence(self, request: Request) -> Any:
@@ -377,11 +410,16 @@ class Primary:
         level = self._node.replicas.figures() if self._node.replicas is not None else {}
         if state is None:
             none: dict[str, Any] = {"role": Role.PRIMARY, "epoch": 0, "followers": []}
+            if self._node.lease is not None:
+                none["lease"] = self._node.lease.figures()
             return none | level if level else None
         now = self._node.clock.monotonic_ns()
+        logs = [(each.name, each.log) for each in self._served()]
+        lease = self._node.lease
         followers = [
             {
                 "address": each.address,
+                "has_all": self._node.followers.has_all(each.address, logs),
                 "lag_messages": each.messages,
                 "lag_bytes": each.nbytes,
                 "asked_seconds_ago": round((now - each.asked_ns) / SECOND, 3),
@@ -394,6 +432,7 @@ class Primary:
             "history": state.history,
             "followers": followers,
             **({"before": state.primary} if state.primary else {}),
+            **({"lease": lease.figures()} if lease is not None else {}),
             **level,
         }
 

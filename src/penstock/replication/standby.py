@@ -135,6 +135,9 @@ class Standby:
         self._peer: Peer | None = None
         self._http: HttpServer | None = None
         self._promoting = asyncio.Lock()
+        self._in_sync = False
+        """True if a lease says that all that the primary acknowledged is here."""
+        self._epoch_least = 0
 
     async def open(self, http: HttpServer, tcp: ProtocolFactory | None = None) -> None:
         """Open the ports and follow; ``tcp`` answers NSQ's clients, where their port is open.
@@ -251,13 +254,18 @@ class Standby:
 
     # --- promotion -----------------------------------------------------------------------------
 
-    async def promote(self, *, force: bool = False) -> dict[str, object]:
+    async def promote(
+        self, *, force: bool = False, in_sync: bool = False, epoch: int = 0
+    ) -> dict[str, object]:
         """Become primary: the old one is asked to step back, and all it has is taken, if it can be
         reached. Raises PenstockError; then this node goes on as it was.
 
         A copy that is not whole is not promoted unless by ``force``, reachable primary or not:
         what it lacks may take longer to come than an old primary that has stepped back can wait.
+        ``in_sync``: a lease says that it has all that was acknowledged, however long it has heard
+        nothing. ``epoch`` is the least one that it may have.
         """
+        self._in_sync, self._epoch_least = in_sync, epoch
         async with self._promoting:
             if self.pulling is None or self._peer is None or not self.state.history:
                 raise PenstockError("only a follower that has followed can be promoted")
@@ -291,7 +299,7 @@ class Standby:
         gone; empty if it needs none.
         """
         bound, pulling = self.options.promote_max_lag, self.pulling
-        reason = "" if pulling is None else pulling.lag_beyond(bound)
+        reason = "" if pulling is None or self._in_sync else pulling.lag_beyond(bound)
         if not reason or pulling is None:
             return ""
         copied = (
@@ -324,7 +332,8 @@ class Standby:
         """Become primary in the next epoch. Raises PenstockError; then this node follows on."""
         facts = self._facts(pulling, force=force)
         # The hook comes first: it may refuse, and until it agrees this copy goes on following.
-        epoch = await self._hooks.before(self.state, self.state.next_epoch, facts)
+        least = max(self.state.next_epoch, self._epoch_least)
+        epoch = await self._hooks.before(self.state, least, facts)
         # From here on this copy moves only by ``_drain``.
         await pulling.stop()
         try:
@@ -368,7 +377,7 @@ class Standby:
             self._check_lag()  # again: now it is known that the rest does not come
         lost_ns = pulling.lag.ns
         # Each follower had it before the OK, and this is one of them.
-        is_copied = pulling.acked >= pulling.copies > 0 and not self.lag_refusal
+        is_copied = self._in_sync or (pulling.acked >= pulling.copies > 0 and not self.lag_refusal)
         for copy in self.copy.topics.values():
             copy.cancel_commit()
         # Much may be unsynced; the ports answer meanwhile.

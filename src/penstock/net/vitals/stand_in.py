@@ -19,7 +19,7 @@ from penstock.net.vitals.vitals import HEALTHY, Vitals
 
 LOOK_S: Final = 0.25
 HELD_UP_NS: Final = SECOND
-"""A loop that a write has held for so long is stood in for."""
+"""The time for which a write holds up the loop before the thread answers."""
 _ASK_S: Final = 1.0
 _HEAD_MAX: Final = 64 * 1024
 _REASONS: Final = {200: "OK", 500: "Internal Server Error", 503: "Service Unavailable"}

@@ -2,7 +2,7 @@
 
 Times are milliseconds and sizes bytes, unless stated otherwise. Not Java's are ``bindAddress``,
 ``monitoringAddress``, ``durability``, ``aclDirectory``, ``replicationSecretFile``,
-``tls.ha.*``, ``promotedBrokerRole``, ``promoteMaxLag``, ``promoteBeforeHook``,
+``tls.ha.*``, ``promotedBrokerRole``, ``needsLease``, ``promoteMaxLag``, ``promoteBeforeHook``,
 ``promoteAfterHook``,
 ``nsqTcpAddress``, ``nsqHttpAddress``, ``nsqGroupRetention`` and ``nsqOpen``.
 """
@@ -179,6 +179,8 @@ class BrokerSettings(TlsSettings):
     promoted_broker_role: str = "ASYNC_MASTER"
     """The role of this slave once it is promoted: ``ASYNC_MASTER`` or ``SYNC_MASTER``; not
     Java's."""
+    needs_lease: bool = False
+    """Take messages only while ``penstock lease`` renews the lease of this broker; not Java's."""
     promote_max_lag: str = "1s"
     """The most that the promotion of this slave may lose without ``--force``: a time or a number of
     messages; not Java's."""
@@ -234,7 +236,8 @@ class BrokerSettings(TlsSettings):
             "aclDirectory", "haListenPort", "haMasterAddress", "slaveTimeout",
             "haSlaveFallbehindMax", "replicationSecretFile",
             "tls.ha.enable", "tls.ha.trustCertPath", "tls.ha.need.client.auth",
-            "promotedBrokerRole", "promoteMaxLag", "promoteBeforeHook", "promoteAfterHook",
+            "promotedBrokerRole", "needsLease", "promoteMaxLag", "promoteBeforeHook",
+            "promoteAfterHook",
         )
     )  # fmt: skip
     """Properties fixed for the life of the process: no command changes them, only the file."""

@@ -31,7 +31,7 @@ PATIENCE_S: Final = 0.25
 """The time that the loop waits for a write."""
 BUSY_NS: Final = 5 * MILLISECOND
 LOOK_NS: Final = SECOND
-"""A disk that was not written to for so long is looked at when somebody asks how it is."""
+"""The time without a write after which the disk is looked at when somebody asks how it is."""
 SILENT_NS: Final = 2 * SECOND
 """The time after which a disk that does not answer is a fault."""
 
@@ -79,7 +79,7 @@ class Hand:
         return 0 if began_ns is None else max(1, SYSTEM_CLOCK.monotonic_ns() - began_ns)
 
     def held_up_ns(self) -> int:
-        """The time for which the loop has been held up by a write of its own."""
+        """The time that a write of the loop has taken; 0 while it does not write."""
         since_ns = self.held_up_since_ns
         return SYSTEM_CLOCK.monotonic_ns() - since_ns if since_ns else 0
 
