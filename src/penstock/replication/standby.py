@@ -24,6 +24,7 @@ from penstock.core.units import MILLISECOND, SECOND
 from penstock.net.budget import Memory
 from penstock.net.gate import ProtocolFactory
 from penstock.net.http.server.service import DeferredResponse, HttpServer
+from penstock.net.tasks import spawn
 from penstock.net.tls.tls_server import over_tls
 from penstock.net.vitals.vitals import HEALTHY, Vitals
 from penstock.node.node_options import NodeOptions
@@ -31,6 +32,7 @@ from penstock.node.ports import Ports, server_tls
 from penstock.replication.copied_node import CopiedNode
 from penstock.replication.copy import Copy, small_files
 from penstock.replication.feed import Source
+from penstock.replication.finding import Search, find_primaries
 from penstock.replication.following import NOT_OURS, Pulling
 from penstock.replication.hooks import Hooks
 from penstock.replication.messages import Hello
@@ -122,6 +124,7 @@ class Standby:
         )
         self.copy.refuse_foreign = not state.history and bool(self.copy.topics)
         state.was_whole = state.was_whole and not self.copy.is_retaking
+        self._program = program
         self._remedy = _REMEDIES[program]
         self.vitals = Vitals(program, clock, health=lambda: self.health)
         self.vitals.checks.append(lambda: [f"NOK - {self.refusal}"])
@@ -132,6 +135,11 @@ class Standby:
         """The answers to those who promote this node, who have them once it takes publishes."""
         self.serves: Awaitable[None] | None = None
         """Done then; None before the promotion."""
+        self.searches: list[Search] = []
+        """Ways to learn of nodes, of which one may be the primary once the one before is gone."""
+        self.stepped: list[Callable[[], None]] = []
+        """Called when an answer was taken (``Pulling.stepped``)."""
+        self._finding: asyncio.Task[None] | None = None
         self._peer: Peer | None = None
         self._http: HttpServer | None = None
         self._promoting = asyncio.Lock()
@@ -153,17 +161,62 @@ class Standby:
         self.vitals.start()
         if read_state(self.copy.store.disk, self._data_path) != self.state:
             self.save()  # else it follows on a full disk too
-        # It follows nobody before it is told whom (``--follow``): some messages may be here alone.
+        self._disk.hand.watch()
+        # It follows nobody by itself while some messages may be here alone.
         if self.state.role is Role.FENCED:
             logger.error("%s; %s", self.refusal, self._only_here_told())
-            return
+            self._return_as_copy()
+        else:
+            self._follow()
+
+    def _follow(self) -> None:
+        """Begin to follow the primary."""
         self._peer = Peer(self.state.primary, self.options, self.secret)
         self.pulling = Pulling(
             self.copy, self.state, self._peer, self.clock, self.save, self.options.sync_timeout
         )
         self.pulling.address = self.address
-        self._disk.hand.watch()
+        self.pulling.stepped = self.stepped
         self.pulling.start()
+        if self._finding is None:
+            self._finding = spawn(find_primaries(self), "find the primary")
+
+    @property
+    def is_lost(self) -> bool:
+        """True while this copy follows nobody, and is not being promoted."""
+        is_following = self.pulling is None or self.pulling.error is None
+        return not (is_following or self._promoting.locked())
+
+    async def follow_instead(self, primary: str) -> None:
+        """Follow another node from now on. Raises PenstockError."""
+        async with self._promoting:
+            if self.pulling is None or self.state.role is not Role.FOLLOWER:
+                return
+            await self.pulling.stop()
+            if self._peer is not None:
+                await self._peer.close()
+            self.state.follow(primary)
+            self.save()
+            self._follow()
+
+    def _return_as_copy(self) -> None:
+        """Follow the successor of this fenced node if nothing is here alone, where nodes change
+        their roles by themselves. Raises StorageError.
+        """
+        state = self.state
+        # It says where its epoch began once it is primary: then it has taken all that it wants.
+        is_told = state.fork is not None and bool(state.primary)
+        is_nsqd = self._program == "nsqd"
+        changes = self.options.follow or (is_nsqd and self.options.needs_lease)
+        if not (is_told and changes) or self.pulling is not None or self.only_here():
+            return
+        logger.warning("nothing is here alone: this node becomes a copy of %s", state.primary)
+        state.follow(state.primary)
+        self.save()
+        if is_nsqd:
+            self._follow()
+        else:  # it opens other ports as a copy
+            self._turn()
 
     def node(self) -> CopiedNode:
         """The copy as a node of another dialect, which only reads."""
@@ -183,6 +236,7 @@ class Standby:
         write_state(self.copy.store.disk, self._data_path, state)
         self.state = state
         logger.error("%s; %s", self.refusal, self._only_here_told())
+        self._return_as_copy()
 
     # --- what it says --------------------------------------------------------------------------
 
@@ -444,6 +498,10 @@ class Standby:
     async def close(self) -> None:
         """End all connections and close the data path."""
         await self.ports.close()
+        if self._finding is not None:
+            self._finding.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._finding
         if self.pulling is not None:
             await self.pulling.stop()
         self._disk.hand.rest()

@@ -134,7 +134,7 @@ class Opening:
         self._running.push_async_callback(broker.close)
         slave = broker.services.follow(node.copied)
         slave.update()
-        standby.pulling.stepped.append(slave.update)
+        standby.stepped.append(slave.update)
         if not self._settings.ha_master_address:
             broker.services.name_servers.told_master = partial(self._told_master, standby)
         return broker
