@@ -73,6 +73,7 @@ ROWS: Final = (
     ("production.md", "", _COMMANDS),
     ("replication.md", "```mermaid", _DRAWING),
     ("replication.md", "b:4151/replication", "tests/programs/cli/test_promote.py"),
+    ("replication.md", "nsqd --needs-lease", "needs etcd; tests/programs/cli/lease/test_etcd.py"),
     ("replication.md", "nsqd-pair.service", _PAIR),
     ("replication.md", "mqbroker-pair.service", _PAIR),
     ("replication.md", "kubectl apply", "needs a cluster; tests/deploy/test_pair.py has its files"),
