@@ -6,8 +6,8 @@ know it, where just one node has the topic. A checkpoint also carries the id of 
 offset is of, with its epochs (``core.ids``), in the same form; the name of the group that holds
 retention, so that a restarted query goes on with the same one; and the owner, by which nodes tell
 this query from others with the same group. The end of a query's first batch carries where that
-batch began, too. Checkpoints of older versions have neither ids nor an owner nor that, or ids
-without epochs.
+batch began, too, and that of a batch of an archive the messages of a split. Checkpoints of older
+versions have neither ids nor an owner nor that, or ids without epochs.
 """
 
 from __future__ import annotations
@@ -69,7 +69,8 @@ class Position(NamedTuple):
     """The content of a checkpoint; ``logs`` leaves out what is not known.
 
     ``began`` is where a query begins, up to the end of its first batch with messages: Spark writes
-    no start down.
+    no start down. ``split_rows`` is the number of messages of a split in the batch that ends here,
+    where it must stay the same when the batch is planned again; else 0.
     """
 
     offsets: Offsets
@@ -77,6 +78,7 @@ class Position(NamedTuple):
     logs: Logs
     owner: str = ""
     began: Offsets | None = None
+    split_rows: int = 0
 
     @property
     def is_beginning(self) -> bool:
@@ -114,6 +116,8 @@ def to_checkpoint(position: Position) -> dict[str, Any]:
         stored["owner"] = position.owner
     if position.began is not None:
         stored["began"] = nest(position.began)
+    if position.split_rows:
+        stored["splitRows"] = position.split_rows
     return stored
 
 
@@ -125,6 +129,7 @@ def from_checkpoint(stored: Mapping[str, Any]) -> Position:
         {place: str(log) for place, log in _places(stored.get("logs", {}))},
         str(stored.get("owner", "")),
         flatten(stored["began"]) if "began" in stored else None,
+        index(stored.get("splitRows", 0)),
     )
 
 

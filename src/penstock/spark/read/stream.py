@@ -44,8 +44,9 @@ from penstock.spark.offsets import (
     renames,
     to_checkpoint,
 )
+from penstock.spark.planning import Split
 from penstock.spark.read.admission import Admission
-from penstock.spark.read.batch import SplitPartition
+from penstock.spark.read.batch import partitions_of, read_splits
 from penstock.spark.read.positions import starting
 from penstock.spark.read.reader import NSQ, Log
 from penstock.spark.read.retention_hold import RetentionHold
@@ -96,7 +97,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # Kept: the end of a log, or a time ago, is another offset at the second call.
         if self._initial is None:
             bounds = self.cluster.bounds()
-            offsets = self._held(starting(self.settings, bounds, "latest"), bounds, {})
+            offsets = self._begin(bounds)
             # By chance, but kept in the checkpoint: two queries never share a group by accident.
             group = self.settings.group or f"{self.settings.group_prefix}-{uuid4().hex[:12]}"
             position = Position(offsets, group, logs_of(bounds), _new_owner(), began=offsets)
@@ -144,6 +145,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 logs={place: log for place, log in logs.items() if place in offsets},
                 owner=position.owner or _new_owner(),
                 began=starts if position.is_beginning else began,
+                split_rows=self._split_rows(starts, offsets, bounds) or position.split_rows,
             )
         )
 
@@ -165,13 +167,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         absent = {place: at for place, at in last.offsets.items() if place not in bounds}
         for place in self.cluster.gone(absent):
             del absent[place]  # it was told, or that would have been an error
-        least, most = self.settings.partitions_min, self.settings.partition_records_max
-        splits = planning.plan(starts, wanted | absent, bounds, least, most)
-        return [SplitPartition(split) for split in splits]
+        splits = self._splits(starts, wanted | absent, bounds, last.split_rows)
+        return partitions_of(splits, self.settings)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, SplitPartition)
-        return self.log.read_split(partition.split, self.columns, self.settings)
+        return read_splits(partition, self.log, self.columns, self.settings)
 
     def commit(self, end: dict[str, Any]) -> None:
         if self._known:
@@ -179,6 +179,25 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def stop(self) -> None:
         """Do nothing: sockets close with the process."""
+
+    # --- for heirs --------------------------------------------------------------------------------
+
+    def _begin(self, bounds: Mapping[Place, Bounds]) -> Offsets:
+        """The offsets that a new query begins with."""
+        return self._held(starting(self.settings, bounds, "latest"), bounds, {})
+
+    def _split_rows(self, start: Offsets, end: Offsets, bounds: Mapping[Place, Bounds]) -> int:
+        """The messages of a split, if the checkpoint is to keep it; else 0."""
+        return 0
+
+    def _splits(
+        self, start: Offsets, end: Offsets, bounds: Mapping[Place, Bounds], split_rows: int
+    ) -> Sequence[Split]:
+        """The splits of a batch; ``split_rows`` is what the checkpoint has kept."""
+        least, most = self.settings.partitions_min, self.settings.partition_records_max
+        return planning.plan(start, end, bounds, least, most)
+
+    # ----------------------------------------------------------------------------------------------
 
     def _position(self, stored: dict[str, Any]) -> Position:
         """A position of the checkpoint, with the group of the options."""
