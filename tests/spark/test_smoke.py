@@ -13,8 +13,8 @@ from tests.spark.test_source import test_batch_read_gives_every_column
 __all__ = [
     "brokers",
     "start",
-    "test_a_task_that_is_tried_again_with_rows_in_another_order",
     "test_a_killed_query_and_one_with_another_checkpoint_go_on",
+    "test_a_task_that_is_tried_again_with_rows_in_another_order",
     "test_batch_read_gives_every_column",
     "test_from_start_to_proof",
     "test_rows_out_are_rows_in",

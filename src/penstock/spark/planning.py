@@ -20,7 +20,7 @@ SPLIT_BYTES: Final = 32 << 20
 SPLITS_MAX: Final = 100_000
 _TASKS_PER_CORE: Final = 4
 _REQUEST_BYTES: Final = 64 << 10
-"""What a request costs beside its answer, as bytes of log."""
+"""The cost of a request beside its answer, as bytes of log."""
 _FILE_BYTES: Final = 512 << 20
 """The most bytes of log that one file of an archive is made of."""
 # A split below this many messages costs more in task overhead than it gains.
@@ -135,16 +135,14 @@ def split_rows(
 
     At least 1, also where there is nothing to read.
     """
-    ranges = {place: (end[place] - lag, end[place]) for place, lag in _lags(start, end).items()}
-    rows = sum(last - first for first, last in ranges.values())
+    lags = {place: lag for place, lag in _lags(start, end).items() if lag}
+    rows = sum(lags.values())
     if not rows:
         return 1
-    nbytes = sum(
-        (last - first) * bounds[place].record_bytes for place, (first, last) in ranges.items()
-    )
+    nbytes = sum(lag * bounds[place].record_bytes for place, lag in lags.items())
     record_bytes = max(1.0, nbytes / rows)
     least = ceil(min(_SPLIT_ROWS_MIN, SPLIT_BYTES / record_bytes))
-    share = ceil(rows / (partitions_min or _by_amount(ranges, bounds)))
+    share = ceil(rows / (partitions_min or ceil(nbytes / SPLIT_BYTES) or 1))
     return max(1, min(max(least, share), int(_FILE_BYTES / record_bytes)))
 
 

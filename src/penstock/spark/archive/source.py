@@ -74,7 +74,7 @@ class ArchiveReader(StreamReader):
 
     @cached_property
     def _holdings(self) -> Holdings:
-        """What was there when the query began: what it adds itself is behind its offsets."""
+        """The ranges that were there when the query began: its own are behind its offsets."""
         return Holdings(Store.open(self.archive.root).files(self.settings.reads).ours)
 
     def _begin(self, bounds: Mapping[Place, Bounds]) -> Offsets:

@@ -22,7 +22,7 @@ LINES: Final = "text"
 """A body a line, as Spark's format ``text`` has it."""
 OF_TIME: Final = ("date", "hour")
 FOLDERS: Final = ("topic", "node", "queue", *OF_TIME)
-"""What folders may be named for: a message's place, and the time of its publish."""
+"""Columns that folders may be named for: a message's place, and the time of its publish."""
 _TIME: Final = "timestamp"
 _OFFSET: Final = "offset"
 # Offsets from UTC are multiples of a quarter of an hour.

@@ -22,7 +22,7 @@ from penstock.spark.planning import Split
 
 ROW_GROUP_BYTES: Final = 64 << 20
 """About the size of a row group in memory, and what a task holds of a file."""
-# Columns with few values of their own. In the others a dictionary only costs time, and is given up.
+# Columns whose values repeat. In the others the writer would build a dictionary and give it up.
 _DICTIONARIES: Final = ("topic", "node", "queue", "attempts", "timestamp", "origin_topic",
                         "origin_channel", "origin_attempts", "reason")  # fmt: skip
 # Smallest and largest value tell a reader which row groups to skip.

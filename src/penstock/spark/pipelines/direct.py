@@ -67,7 +67,7 @@ def rows(messages: DataFrame, sink: Sink) -> DataFrame:
 
 
 def only_spark(spec: Spec) -> str:
-    """What of an archive only Spark's writer can do; empty if Arrow can write it."""
+    """The first thing that only Spark's writer can do; empty if Arrow can write the archive."""
     sink = spec.sink
     for key in sink.options:
         if key.lower() not in _OPTIONS[sink.format]:

@@ -24,8 +24,8 @@ class SplitPartition(InputPartition):
 
 
 def partitions_of(splits: Sequence[Split], settings: SourceSettings) -> list[InputPartition]:
-    """A partition for each task. Without ``minPartitions`` the driver's cores count, as far as a
-    cluster's cannot be known here.
+    """A partition for each task. Without ``minPartitions`` the driver's cores count: those of a
+    cluster are not known here.
     """
     cores = settings.partitions_min or os.cpu_count() or 1
     return [SplitPartition(each) for each in planning.shared(splits, cores)]
