@@ -12,7 +12,9 @@ versions have neither ids nor an owner nor that, or ids without epochs.
 
 from __future__ import annotations
 
+import base64
 import json
+import zlib
 from collections.abc import Iterator, Mapping
 from operator import index
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
@@ -20,6 +22,9 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 from penstock.core.ids import fork, is_another, log_of
 from penstock.spark.errors import OptionError
 
+PLAIN_MAX: Final = 100
+"""The most places that a checkpoint has as people can read them; more are packed."""
+_PACKED: Final = "packed"
 LATEST = -1
 EARLIEST = -2
 GROUP: Final = "group"
@@ -118,11 +123,13 @@ def to_checkpoint(position: Position) -> dict[str, Any]:
         stored["began"] = nest(position.began)
     if position.split_rows:
         stored["splitRows"] = position.split_rows
-    return stored
+    return stored if len(position.offsets) <= PLAIN_MAX else _packed(stored)
 
 
 def from_checkpoint(stored: Mapping[str, Any]) -> Position:
     """The position that ``to_checkpoint`` stored."""
+    if _PACKED in stored:
+        stored = json.loads(zlib.decompress(base64.b64decode(stored[_PACKED])))
     return Position(
         flatten(stored["offsets"]),
         str(stored["group"]),
@@ -131,6 +138,14 @@ def from_checkpoint(stored: Mapping[str, Any]) -> Position:
         flatten(stored["began"]) if "began" in stored else None,
         index(stored.get("splitRows", 0)),
     )
+
+
+def _packed(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """The same in a few bytes a place: Spark writes it at each batch and shows it three times in
+    each report.
+    """
+    data = zlib.compress(json.dumps(stored, separators=(",", ":")).encode(), 1)
+    return {"group": stored["group"], _PACKED: base64.b64encode(data).decode()}
 
 
 def logs_of(bounds: Mapping[Place, Bounds], known: Mapping[Place, str] | None = None) -> Logs:

@@ -54,6 +54,18 @@ def test_a_checkpoint_comes_back_as_it_went() -> None:
     assert flatten(nest({A: 1, B: 2})) == {A: 1, B: 2}
 
 
+def test_a_checkpoint_of_many_places_is_packed() -> None:
+    places = [Place(f"topic-{number:05}", f"n{number % 20}:1", 0) for number in range(10_000)]
+    logs = {place: f"{0x4D20C67859000000 + 997 * at:016x}" for at, place in enumerate(places)}
+    position = Position(dict.fromkeys(places, 123_456), "g", logs, "host-1", split_rows=9)
+    stored = json.loads(json.dumps(to_checkpoint(position)))
+    assert from_checkpoint(stored) == position
+    assert to_checkpoint(position) == stored
+    assert (stored["group"], len(json.dumps(stored)) < 200_000) == ("g", True)
+    few = position._replace(offsets=dict.fromkeys(places[:100], 1), logs={})
+    assert "offsets" in to_checkpoint(few)
+
+
 @pytest.mark.parametrize(
     ("option", "name", "expected"),
     [
