@@ -64,8 +64,8 @@ class Replication(Struct):
 
     ``before`` is the primary before this one, ``lag_seconds`` None of a follower that was not whole
     since its start. ``put_aside`` and ``only_here`` count messages by topic. ``needs_force`` is why
-    a promotion of this follower needs ``--force`` now, ``max_lag`` the bound that says so; ``lease``
-    is None of a primary that needs none.
+    a promotion of this follower needs ``--force`` now, ``max_lag`` the bound that says so;
+    ``lease`` is None of a primary that needs none.
     """
 
     role: str = PRIMARY
