@@ -29,11 +29,11 @@ install: $(VENV)/.all  ## everything, console commands included, into .venv: 1.7
 dev: $(VENV)/.dev  # what `make check` needs, without Spark and browsers, into .venv: 0.3 GB
 
 # The sizes are those on disk; Spark's packages are 0.4 GB to download.
-$(VENV)/.run: EXTRAS := spark,demo
+$(VENV)/.run: WHAT := --editable '.[spark,demo]'
 $(VENV)/.run: SIZE := 1 GB with Spark and its Java, two minutes
-$(VENV)/.dev: EXTRAS := dev
+$(VENV)/.dev: WHAT := --editable . --group dev
 $(VENV)/.dev: SIZE := 0.3 GB, half a minute
-$(VENV)/.all: EXTRAS := spark,demo,dev,test,interop,release
+$(VENV)/.all: WHAT := --editable '.[spark,demo]' --group dev --group test --group interop --group release
 $(VENV)/.all: SIZE := 1.7 GB with Spark, its Java and browser tests, three minutes
 $(VENV)/.all: INCLUDED := $(VENV)/.run $(VENV)/.dev
 
@@ -49,7 +49,7 @@ TOLD := awk '/^pip failed$$/ { failed = 1 } \
 
 $(VENV)/.run $(VENV)/.dev $(VENV)/.all: pyproject.toml constraints.txt hatch_build.py $(LANE) | $(BIN)/python
 	@echo "installing into $(VENV): up to $(SIZE) the first time"
-	@{ $(subst --quiet,,$(PIP)) --constraint constraints.txt --editable '.[$(EXTRAS)]' \
+	@{ $(subst --quiet,,$(PIP)) --constraint constraints.txt $(WHAT) \
 	  || echo "pip failed"; } | $(TOLD)
 	@echo "$(VENV) has $$(du -sh $(VENV) | cut -f1) now; $$($(BIN)/python -c 'from penstock import lane; print(lane.meaning())')"
 	@touch $(INCLUDED) $@
@@ -59,7 +59,7 @@ $(BIN)/python:
 	  || { echo "Penstock needs Python 3.11 or newer; name one: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	@$(PYTHON) -m venv $(VENV) \
 	  || { echo "making .venv failed: on Debian, install the package python3-venv"; exit 1; }
-	@$(PIP) --upgrade pip
+	@$(PIP) --upgrade 'pip>=25.1'  # the first that has --group
 
 run: $(VENV)/.run  ## the main job: a data set through nsqlookupd, nsqd and Spark to Parquet, with proof
 	@$(BIN)/penstock demo
@@ -123,8 +123,10 @@ build/pyspark-%/.installed: pyproject.toml constraints.txt
 	@$(PYTHON) -m venv build/pyspark-$*
 	@echo "installing PySpark $* into build/pyspark-$* (about 1 GB)"
 	@grep -v '^pyspark==' constraints.txt >build/pyspark-$*/constraints.txt
+	@build/pyspark-$*/bin/python -m pip install --quiet --disable-pip-version-check --upgrade pip
 	@build/pyspark-$*/bin/python -m pip install --quiet --disable-pip-version-check \
-	  --constraint build/pyspark-$*/constraints.txt --editable '.[spark,demo,dev,test]' 'pyspark==$*.*'
+	  --constraint build/pyspark-$*/constraints.txt --editable '.[spark,demo]' \
+	  --group dev --group test 'pyspark==$*.*'
 	@touch $@
 
 # A tool that always speaks is heard only if it fails.
@@ -174,7 +176,7 @@ campaign-%: install  ## an attack of docs/trust.md (ROUNDS=n, ARGS="..."): campa
 	@$(BIN)/python -m tools.campaigns $* $(ROUNDS) $(ARGS)
 
 fuzz: install  ## every decoder against damaged input, a minute each (SECONDS=n, TARGETS="a b" for some)
-	@$(PIP) 'atheris>=3'
+	@$(PIP) --group fuzz
 	@for target in $(or $(TARGETS),$$($(BIN)/python -m tools.fuzz.catalogue)); do \
 	  $(BIN)/python -m tools.fuzz.run $$target $(or $(SECONDS),60) || exit 1; done
 
@@ -196,7 +198,7 @@ $(MERMAID):
 	  && tar -xzf mermaid-11.17.2.tgz --strip-components=2 package/dist/mermaid.min.js
 
 docs: install  ## the documentation as a site in build/docs
-	@$(PIP) --constraint constraints.txt 'zensical>=0.0.73'
+	@$(PIP) --constraint constraints.txt --group docs
 	@$(BIN)/zensical build --strict
 	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory $(MERMAID) && cp $(MERMAID) build/docs/assets/; \
 	  else echo "without npm, the drawings of the architecture stay text"; fi

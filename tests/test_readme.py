@@ -36,7 +36,7 @@ RUN_ELSEWHERE = {
     "python3 -m venv venv && . venv/bin/activate && pip install .": "tests/release/test_fresh.py",
     "penstock up": "tests/programs/cli/test_up.py",
     "pip wheel": "tests/release/test_built.py builds the same from the clone",
-    "pip install dist/penstock-*.whl": "tests/release/test_fresh.py",
+    "pip install dist/penstock_mq-*.whl": "tests/release/test_fresh.py",
     "penstock pipeline run archive": "tests/spark/test_archive.py",
     "penstock pipeline init metrics": "tests/spark/test_tutorial.py",
     "penstock pipeline test metrics.toml": "tests/spark/test_tutorial.py",

@@ -11,7 +11,7 @@ keepalived's: with the virtual address comes the promotion.
 The environment says who they are: PAIR_NODES, the HTTP addresses of both, of mqbrokers those of
 their haListenPort, of which the first begins as primary; PAIR_ADDRESS, this one of them;
 PAIR_DATA_PATH. With PAIR_CA_FILE they are asked by HTTPS, with the certificate of PAIR_CERT_FILE
-and PAIR_KEY_FILE if they want one. In Kubernetes the Lease is asked too.
+and PAIR_KEY_FILE if they want one.
 """
 
 from __future__ import annotations
@@ -75,15 +75,8 @@ def followed(own: str, nodes: list[str], data_path: Path) -> str:
 
 
 def was_copied(other: str) -> bool:
-    """True if the pair has a history, as the other node or the Lease knows it."""
-    if int(status(other).get("epoch") or 0) > 0:
-        return True
-    if "KUBERNETES_SERVICE_HOST" not in os.environ:
-        return False
-    import lease_kubernetes  # beside this file
-
-    lease = lease_kubernetes.Api().read()
-    return lease is not None and lease.epoch > 0
+    """True if the pair has a history, as the other node knows it."""
+    return int(status(other).get("epoch") or 0) > 0
 
 
 def with_role(command: list[str], other: str, folder: Path) -> list[str]:

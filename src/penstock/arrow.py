@@ -7,8 +7,8 @@
 
     orders = penstock.arrow.read("orders", format="rocketmq", namesrvAddr="127.0.0.1:9876")
 
-It needs pyarrow (``pip install 'penstock[arrow]'``) and neither Java nor Spark, and leaves nothing
-at the nodes: no group, no channel.
+It needs pyarrow (``pip install 'penstock-mq[arrow]'``) and neither Java nor Spark, and leaves
+nothing at the nodes: no group, no channel.
 """
 
 from __future__ import annotations

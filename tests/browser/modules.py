@@ -8,7 +8,7 @@ from playwright.sync_api import Page
 
 _LOAD = """
 async (names) => {
-  const folder = document.querySelector("script[src$='/main.js']").src.replace(/main\\.js$/, "");
+  const folder = document.querySelector("link[rel=icon]").href.replace(/icon\\.svg$/, "js/");
   const modules = await Promise.all(names.map((name) => import(folder + name)));
   window.modules = Object.assign({}, ...modules);
 }

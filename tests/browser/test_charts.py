@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 from tools.browser.site import Site, until
 
-from .conftest import OpenPage
+from .conftest import OpenPage, StartAdmin
 from .modules import load, run
 
 MINUTE_NS = 60_000_000_000
@@ -250,3 +251,31 @@ def test_a_topic_that_is_new_has_charts_soon(page: Page, site: Site) -> None:
     page.goto("/topics/charted/c")
     backlog = page.locator("figure.chart", has_text="Backlog").first
     expect(backlog.locator(".legend b").first).to_have_text("3")
+
+
+def test_the_range_of_the_charts_is_chosen(
+    open_page: OpenPage, start_admin: StartAdmin, watcher_of: Any
+) -> None:
+    page = open_page(
+        url=start_admin("--history-interval=1s", "--prometheus-url=http://127.0.0.1:1")
+    )
+    page.goto("/topics/orders")
+    charts = page.locator("#charts")
+    expect(charts.locator("svg.plot")).not_to_have_count(0)
+    charts.get_by_role("button", name="24 h").click()
+    expect(page).to_have_url(re.compile(r"\?range=24h$"))
+    expect(charts.get_by_role("heading")).to_have_text("The last 24 hours")
+    expect(charts).to_contain_text("The first point comes five minutes after")
+    watcher_of(page).expect(502)
+    charts.get_by_role("button", name="7 days").click()
+    expect(page.get_by_text("UPSTREAM_ERROR")).to_be_visible()
+    charts.get_by_role("button", name="1 h").click()
+    expect(page).not_to_have_url(re.compile("range"))
+    expect(charts.locator("svg.plot")).not_to_have_count(0)
+
+
+def test_days_at_the_axis(page: Page) -> None:
+    load(page, "widgets/axis.js")
+    ticks = run(page, "return modules.timeTicks(...given)", [1_700_000_000, 1_700_604_800, 4])
+    assert all(re.fullmatch(r"\d\d-\d\d", each["text"]) for each in ticks)
+    assert 3 <= len(ticks) <= 4

@@ -34,6 +34,7 @@ def test_a_pair_until_its_standby_is_gone(page: Page, site: Site, watcher: Watch
             expect(row_of(page, primary.http)).to_contain_text("primary")
             expect(row_of(page, standby.http)).to_contain_text("standby")
             expect(row_of(page, standby.http)).to_contain_text("follows")
+            expect(row_of(page, standby.http)).to_contain_text("may be promoted")
             assert in_all_looks(page) == []
             page.goto(f"/nodes/{primary.http}")
             expect(page.locator("#copy")).to_contain_text(f"Followed by{standby.http}")

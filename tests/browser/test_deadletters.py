@@ -113,7 +113,8 @@ def test_resending_some(page: Page, site: Site) -> None:
     for offset in (0, 2):
         row(page, offset).get_by_role("checkbox").check()
     dialog = press(page, "Resend 2")
-    expect(dialog).to_contain_text("2 letters to dls, where every channel gets it")
+    expect(dialog).to_contain_text("2 letters of dls / c")
+    shoot(page, "deadletter-resend", ("light", "dark", "phone"), whole=False)
     assert letters(site, "dls.dead") == len(BODIES)
     dialog.get_by_role("button", name="Resend").click()
     expect(page.get_by_text("2 letters sent")).to_be_visible()
@@ -131,7 +132,8 @@ def test_resending_all_of_every_node(page: Page, site: Site) -> None:
     page.goto(path)
     dialog = press(page, "Resend all")
     expect(dialog).to_contain_text("Resend 8 dead letters?")
-    expect(dialog).to_contain_text("goes to the topic it came from")
+    dialog.get_by_role("combobox").select_option("topic")
+    dialog.get_by_label("Letters a second").fill("100")
     dialog.get_by_role("button", name="Resend").click()
     expect(page.get_by_text("8 letters sent")).to_be_visible()
     expect(page.get_by_text("No letters here")).to_be_visible()
@@ -144,19 +146,51 @@ def test_resending_to_another_topic(page: Page, site: Site) -> None:
     page.goto(kill(site, "dlo"))
     row(page, 0).get_by_role("checkbox").check()
     dialog = press(page, "Resend 1")
-    dialog.get_by_label("To another topic").fill("dlo-new")
-    expect(dialog).to_contain_text("1 letter to dlo-new")
+    dialog.get_by_role("combobox").select_option("other")
+    dialog.get_by_label("Topic", exact=True).fill("dlo-new")
     dialog.get_by_role("button", name="Resend").click()
     expect(page.get_by_text("1 letter sent")).to_be_visible()
     assert log_of(site, "dlo-new") == ["letter one"]
     assert letters(site, "dlo.dead") == len(BODIES) - 1
 
 
+def test_resending_to_the_channel_that_gave_them_up(page: Page, site: Site) -> None:
+    path = kill(site, "dlc")
+    site.make("dlc", "other")
+    before = (site.stats("dlc", "other") or {})["depth"]
+    page.goto(path)
+    dialog = press(page, "Resend all")
+    dialog.get_by_role("button", name="Resend").click()
+    expect(page.get_by_text("4 letters sent")).to_be_visible()
+    assert (site.stats("dlc", "c") or {})["depth"] == len(BODIES)
+    assert (site.stats("dlc", "other") or {})["depth"] == before
+
+
+def test_discarding(page: Page, site: Site) -> None:
+    page.goto(kill(site, "dld"))
+    before = len(log_of(site, "dld"))
+    row(page, 1).get_by_role("checkbox").check()
+    dialog = press(page, "Discard 1")
+    shoot(page, "deadletter-discard", ("light", "phone"), whole=False)
+    dialog.get_by_role("button", name="Discard").click()
+    expect(page.get_by_text("1 letter discarded")).to_be_visible()
+    assert letters(site, "dld.dead") == len(BODIES) - 1
+    dialog = press(page, "Discard all")
+    button = dialog.get_by_role("button", name="Discard")
+    expect(button).to_be_disabled()
+    dialog.get_by_role("textbox").fill("dld.dead")
+    button.click()
+    expect(page.get_by_text("3 letters discarded")).to_be_visible()
+    assert letters(site, "dld.dead") == 0
+    assert len(log_of(site, "dld")) == before
+
+
 def test_a_name_that_is_none_is_refused(page: Page, site: Site, watcher: Watcher) -> None:
     watcher.expect(400)
     page.goto(kill(site, "dln"))
     dialog = press(page, "Resend all")
-    dialog.get_by_label("To another topic").fill("<b>no name</b>")
+    dialog.get_by_role("combobox").select_option("other")
+    dialog.get_by_label("Topic", exact=True).fill("<b>no name</b>")
     dialog.get_by_role("button", name="Resend").click()
     expect(dialog.get_by_role("alert")).to_be_visible()
     assert letters(site, "dln.dead") == len(BODIES)

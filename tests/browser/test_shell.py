@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlsplit
+
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -115,3 +117,16 @@ def test_a_chosen_theme_stays(open_page: OpenPage) -> None:
     page.reload()
     expect(button).to_have_attribute("aria-label", "Theme: dark")
     assert is_dark(page)
+
+
+@pytest.mark.parametrize("path", ["/", "/topics", "/topics/orders", "/nodes", "/groups"])
+def test_a_first_page_takes_few_requests(open_page: OpenPage, path: str) -> None:
+    page = open_page()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(urlsplit(request.url).path))
+    page.goto(path)
+    expect(page.locator("h1")).to_be_visible()
+    expect(page.get_by_text("Loading")).to_have_count(0)
+    files = [each for each in asked if "/static/" in each]
+    assert sorted(each.rpartition("/")[2] for each in files) == ["app.css", "app.js"]
+    assert len(asked) < 16, asked

@@ -17,6 +17,18 @@ from tools.replay.tool_process import PROGRAMS
 SAMPLES = RECORDINGS / "tools.jsonl"
 
 DIFFERENCES: dict[str, tuple[str, ...]] = {
+    "--version, and a daemon's log, say Penstock's own version behind NSQ's.": (
+        "nsq_stat version",
+        "nsq_tail version",
+        "nsq_tail -version one dash",
+        "nsq_to_file version",
+        "nsq_to_http version",
+        "nsq_to_nsq version",
+        "nsqd version",
+        "nsqlookupd version",
+        "nsqlookupd port in use",
+        "nsqlookupd http port in use",
+    ),
     "to_nsq has a --version as the others do.": ("to_nsq version",),
     "to_nsq keeps the last byte of a last record without delimiter.": (
         "to_nsq last line without newline",

@@ -5,10 +5,8 @@ from __future__ import annotations
 import importlib.util
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
-from email.utils import format_datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 
@@ -29,17 +27,12 @@ def loaded(name: str) -> Any:
 
 
 class ApiServer:
-    """Leases by name, as Kubernetes keeps them; ``before_put`` is called by each change."""
+    """Leases by name, as Kubernetes keeps them."""
 
     def __init__(self, url: str) -> None:
         self.url = url
         self.leases: dict[str, dict[str, Any]] = {}
-        self.now = datetime(2026, 1, 1, tzinfo=UTC)
-        self.before_put: Callable[[], None] = lambda: None
         self._version = 0
-
-    def advance(self, seconds: float) -> None:
-        self.now += timedelta(seconds=seconds)
 
     def store(self, name: str, lease: dict[str, Any]) -> dict[str, Any]:
         self._version += 1
@@ -54,9 +47,6 @@ class ApiServer:
         held = self.leases.get(name)
         if method == "POST":
             return (409, {}) if held is not None else (201, self.store(name, content))
-        if method == "PUT":
-            self.before_put()
-            held = self.leases.get(name)
         if held is None:
             return 404, {}
         if method == "GET":
@@ -83,9 +73,6 @@ def api_server(token: str) -> Iterator[ApiServer]:
             self.wfile.write(json.dumps(answer).encode())
 
         do_GET = do_POST = do_PUT = do_any
-
-        def date_time_string(self, timestamp: float | None = None) -> str:
-            return format_datetime(server.now, usegmt=True)
 
         def log_message(self, format: str, *args: Any) -> None:
             pass

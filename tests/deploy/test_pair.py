@@ -22,13 +22,10 @@ from tests.rocketmq_pair import running_pair
 from tests.unit.net.certificates import Certificates
 from tools.deploy.manifests import KUBERNETES
 
-from .pairs import PAIR, ApiServer, loaded
-from .test_leases import api
+from .pairs import PAIR, loaded
 from .words import options_of
 
 pytestmark = pytest.mark.nightly
-
-__all__ = ["api"]
 
 OBJECTS: list[dict[str, Any]] = list(yaml.safe_load_all((PAIR / "kubernetes.yaml").read_text()))
 BIN = Path(sys.executable).parent
@@ -37,6 +34,14 @@ CHECKS = 10
 
 def name(found: dict[str, Any]) -> str:
     return f"{found['kind']}-{found['metadata']['name']}"
+
+
+def store_of_command(words: Sequence[str]) -> str:
+    """The name of the Lease that a command looks after."""
+    assert words[:2] == ["penstock", "lease"]
+    scheme, _, found = words[2].partition(":")
+    assert scheme == "kubernetes"
+    return found
 
 
 def of_kind(kind: str) -> list[dict[str, Any]]:
@@ -67,7 +72,8 @@ def test_the_pods_take_their_flags_and_their_names_are_those_of_the_pair() -> No
     spec = workload["spec"]["template"]["spec"]
     nsqd, lease = spec["containers"]
     options = options_of(nsqd["args"])
-    assert options.promote_before_hook == f"python {lease['command'][1]} take"
+    assert options.needs_lease
+    assert store_of_command(lease["command"]) == "penstock-pair"
     environment = {each["name"]: each.get("value", "") for each in nsqd["env"]}
     assert environment["PAIR_DATA_PATH"] == options.data_path
     own, nodes = environment["PAIR_ADDRESS"], environment["PAIR_NODES"].split()
@@ -76,7 +82,7 @@ def test_the_pods_take_their_flags_and_their_names_are_those_of_the_pair() -> No
     assert own == f"{options.broadcast_address}:4151"
     assert lease["env"] == nsqd["env"]
     assert nsqd["readinessProbe"]["httpGet"]["path"] == "/ready", "a follower is not"
-    scripts = {Path(each["command"][1]).name for each in (nsqd, lease)}
+    scripts = {Path(nsqd["command"][1]).name}
     config = yaml.safe_load((PAIR / "kustomization.yaml").read_text())
     [generated] = config["configMapGenerator"]
     assert set(generated["files"]) == scripts
@@ -87,9 +93,8 @@ def test_the_pods_take_their_flags_and_their_names_are_those_of_the_pair() -> No
 def test_the_service_account_may_read_make_and_change_its_lease_alone() -> None:
     [workload], [role], [binding] = of_kind("StatefulSet"), of_kind("Role"), of_kind("RoleBinding")
     lease = workload["spec"]["template"]["spec"]["containers"][1]
-    environment = {each["name"]: each.get("value") for each in lease["env"]}
     assert [(each["verbs"], each.get("resourceNames")) for each in role["rules"]] == [
-        (["create"], None), (["get", "update"], [environment["PAIR_LEASE"]]),
+        (["create"], None), (["get", "update"], [store_of_command(lease["command"])]),
     ]  # fmt: skip
     assert binding["roleRef"]["name"] == role["metadata"]["name"]
     account = workload["spec"]["template"]["spec"]["serviceAccountName"]
@@ -129,9 +134,15 @@ def test_a_broker_is_told_its_role_and_what_it_becomes_when_promoted(tmp_path: P
         assert slave.as_master().broker_role == promoted
 
 
-@pytest.mark.parametrize("program", ["nsqd", "mqbroker"])
-def test_systemd_accepts_the_unit(program: str, tmp_path: Path) -> None:
-    file = f"{program}-pair.service"
+@pytest.mark.parametrize(
+    ("program", "file"),
+    [
+        ("nsqd", "nsqd-pair.service"),
+        ("mqbroker", "mqbroker-pair.service"),
+        ("penstock", "penstock-lease.service"),
+    ],
+)
+def test_systemd_accepts_the_unit(program: str, file: str, tmp_path: Path) -> None:
     text = (PAIR / file).read_text()
     assert "\nNoNewPrivileges=yes\n" in text
     assert "EnvironmentFile=/etc/penstock/pair.env\n" in text
@@ -153,22 +164,17 @@ def test_keepalived_calls_what_the_script_knows() -> None:
     )
 
 
-def test_a_node_that_was_never_copied_asks_before_it_is_primary(
-    tmp_path: Path, api: ApiServer
-) -> None:
-    pair, lease = loaded("pair"), loaded("lease_kubernetes")
-    sys.modules["lease_kubernetes"] = lease
+def test_a_node_that_was_never_copied_asks_before_it_is_primary(tmp_path: Path) -> None:
+    pair = loaded("pair")
     nodes = ["127.0.0.1:1", "127.0.0.1:2"]
-    try:
-        assert pair.followed(nodes[0], nodes, tmp_path) == ""
-        assert pair.followed(nodes[1], nodes, tmp_path) == nodes[0]
-        lease.take(lease.Api(), nodes[1], 2)
-        assert pair.followed(nodes[0], nodes, tmp_path) == nodes[1], "a new disk"
-        for role, address in (("primary", ""), ("fenced", nodes[1])):
-            (tmp_path / "replication.json").write_text(json.dumps({"role": role}))
-            assert pair.followed(nodes[0], nodes, tmp_path) == address
-    finally:
-        del sys.modules["lease_kubernetes"]
+    assert pair.followed(nodes[0], nodes, tmp_path) == ""
+    assert pair.followed(nodes[1], nodes, tmp_path) == nodes[0]
+    with run_nsqd() as a, run_nsqd(f"--follow={a.http}") as b:
+        until(b, role="follower", epoch=1)
+        assert pair.followed(a.http, [a.http, b.http], tmp_path) == b.http, "a new disk"
+    for role, address in (("primary", ""), ("fenced", nodes[1])):
+        (tmp_path / "replication.json").write_text(json.dumps({"role": role}))
+        assert pair.followed(nodes[0], nodes, tmp_path) == address
 
 
 class Machine:
@@ -197,8 +203,7 @@ class Machine:
 
 
 def test_with_the_virtual_address_comes_the_promotion_and_back(tmp_path: Path) -> None:
-    hook = f"--promote-before-hook={PAIR / 'lease-file.sh'} {tmp_path / 'lease'}"
-    with run_nsqd(hook) as a, run_nsqd(f"--follow={a.http}", hook) as b:
+    with run_nsqd() as a, run_nsqd(f"--follow={a.http}") as b:
         of_a, of_b = (Machine(tmp_path / name, each.http, each.data_path, (a.http, b.http))
                       for name, each in (("a", a), ("b", b)))  # fmt: skip
         publish(a, "t", "1")

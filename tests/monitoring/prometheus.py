@@ -36,7 +36,7 @@ class Prometheus:
 
     def __init__(self, process: subprocess.Popen[bytes], address: str, rule_file: Path) -> None:
         self._process = process
-        self._address = address
+        self.address = address
         self._rule_file = rule_file
 
     def use(self, rules: str) -> None:
@@ -69,7 +69,7 @@ class Prometheus:
         return {each["metric"]: (each["type"], each["help"]) for each in found}
 
     def _get(self, what: str, **parameters: str) -> Any:
-        status, body = ask(self._address, f"/api/v1/{what}?{urlencode(parameters)}")
+        status, body = ask(self.address, f"/api/v1/{what}?{urlencode(parameters)}")
         assert status == 200, body
         return json.loads(body)["data"]
 

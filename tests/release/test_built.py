@@ -19,7 +19,7 @@ pytestmark = pytest.mark.nightly
 
 def test_the_wheel_has_the_packages_and_says_what_they_are(wheel: Path) -> None:
     assert built.faults(wheel) == []
-    assert wheel.name == f"penstock-{__version__}-py3-none-any.whl"
+    assert wheel.name == f"penstock_mq-{__version__}-py3-none-any.whl"
 
 
 def test_it_has_pages_types_and_templates_but_no_tests(wheel: Path) -> None:
@@ -52,7 +52,7 @@ def test_another_build_has_the_same_bytes(folder: Path, tmp_path: Path) -> None:
     """Elsewhere, of files with other times, and of the sdist alone."""
     wheel, (sdist,) = built.wheel_in(folder), folder.glob("*.tar.gz")
     subprocess.run(["tar", "-xzf", sdist, "-C", tmp_path], check=True)
-    (source,) = tmp_path.glob("penstock-*")
+    (source,) = tmp_path.glob(built.FILES)
     for path in source.rglob("*.py"):
         path.touch()
     built.build(tmp_path / "again", source)

@@ -45,6 +45,7 @@ def test_it_commits_and_tags(root: Path) -> None:
     assert git(root, "log", "-1", "--format=%s") == "Release 0.2.0"
     assert git(root, "describe") == "v0.2.0"
     assert git(root, "status", "--porcelain") == ""
+    assert "trades@0" in git(root, "ls-files", "tests/fixtures/data-paths/0.2.0")
     assert '__version__ = "0.2.0"\n' in (root / "src" / "penstock" / "__init__.py").read_text()
     assert "## 0.2.0 (2026-03-04)\n\n- new\n" in (root / "CHANGELOG.md").read_text()
 

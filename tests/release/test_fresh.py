@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 import sysconfig
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.core.distribution import DISTRIBUTION, pip_install
 from tools.harness.environments import site_packages
 from tools.release import built, fresh
 
@@ -41,6 +43,15 @@ def test_every_command_answers_and_a_message_goes_through(installed: Path, wheel
 def test_an_extra_is_tried(installed: Path) -> None:
     """By its own work; that of Spark is left to `make nightly-wheels WITH=spark`."""
     assert list(fresh.faults_of_extras(installed, "arrow,acl")) == []
+
+
+def test_an_extra_is_added_to_what_is_installed_without_an_index(installed: Path) -> None:
+    """What errors advise works for a wheel or a clone, as pip keeps the version that is there."""
+    _, _, *words = shlex.split(pip_install("acl"))
+    pip = [sys.executable, "-m", "pip", "--python", str(installed / "bin" / "python"), "install"]
+    done = subprocess.run([*pip, "--no-index", *words], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert f"Requirement already satisfied: {DISTRIBUTION}[acl]" in done.stdout
 
 
 def test_a_command_that_fails_is_named(installed: Path) -> None:

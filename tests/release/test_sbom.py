@@ -26,7 +26,7 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_it_names_penstock_and_each_package_with_version_and_licence(target: Path) -> None:
     found = json.loads(target.read_text())
     itself = found["metadata"]["component"]
-    assert (itself["name"], itself["version"]) == ("penstock", __version__)
+    assert (itself["name"], itself["version"]) == ("penstock-mq", __version__)
     versions = {canonicalize_name(each["name"]): each["version"] for each in found["components"]}
     assert versions.keys() == closure(*USERS).keys()
     assert versions.items() <= pinned().items()

@@ -1,12 +1,13 @@
-"""An archive of Spark's that is compacted between two runs: the same rows, and it goes on."""
+"""An archive of Spark's writer, compacted between two runs: the same rows, and it goes on."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.spark.compaction import compact
-from penstock.spark.pipelines import archive
+from penstock.spark.pipelines import Pipeline, archive
 from tools.harness.fake_log_server import FakeLogServer
 
 if TYPE_CHECKING:
@@ -26,9 +27,9 @@ def test_an_archive_has_the_same_rows_and_goes_on(
     def run(batches: int) -> None:
         for _ in range(batches):
             server.queue("t").append([b"x"] * BATCH)
-        query = archive.start(
-            spark, source, str(lake), str(tmp_path / "checkpoint"), {"availableNow": True}
-        )
+        spec = archive.pipeline(source, str(lake), str(tmp_path / "checkpoint")).spec
+        spec = replace(spec, sink=replace(spec.sink, writer="spark"))
+        (query,) = Pipeline(spec).start(spark, {"availableNow": True})
         assert query.awaitTermination(500)
 
     def read() -> DataFrame:

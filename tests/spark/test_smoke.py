@@ -1,7 +1,7 @@
 """One test of each main path of Spark's side: what `make test` runs, beside the tutorial."""
 
 from tests.spark.programs.test_demo import test_from_start_to_proof
-from tests.spark.test_archive import test_an_archive_goes_on_with_its_own_checkpoint_only
+from tests.spark.test_archive import test_a_killed_query_and_one_with_another_checkpoint_go_on
 from tests.spark.test_exactly_once import (
     test_a_task_that_is_tried_again_with_rows_in_another_order,
 )
@@ -13,8 +13,8 @@ from tests.spark.test_source import test_batch_read_gives_every_column
 __all__ = [
     "brokers",
     "start",
+    "test_a_killed_query_and_one_with_another_checkpoint_go_on",
     "test_a_task_that_is_tried_again_with_rows_in_another_order",
-    "test_an_archive_goes_on_with_its_own_checkpoint_only",
     "test_batch_read_gives_every_column",
     "test_from_start_to_proof",
     "test_rows_out_are_rows_in",

@@ -60,7 +60,12 @@ async def _soak(size: int, chosen: argparse.Namespace, rng: random.Random) -> Re
 
 async def _spark(size: int, chosen: argparse.Namespace, rng: random.Random) -> Result:
     names = chosen.queries.split(",") if chosen.queries else BY_OFFSET
-    return await spark.kills_under_spark(size, rng, names, clustered=not chosen.alone)
+    if not chosen.full:
+        return await spark.kills_under_spark(size, rng, names, clustered=not chosen.alone)
+    with full.tmpfs(CHECKPOINT_MB) as disk:
+        return await spark.kills_under_spark(
+            size, rng, names, clustered=not chosen.alone, disk=disk
+        )
 
 
 async def _clients(size: int, chosen: argparse.Namespace, rng: random.Random) -> Result:
@@ -92,6 +97,7 @@ CAMPAIGNS: Final[dict[str, tuple[Campaign, int, str]]] = {
 }
 """The campaigns, each with its usual size and the unit of it."""
 MOUNTING: Final = ("power", "full")
+CHECKPOINT_MB: Final = 32
 
 
 def main() -> None:
@@ -108,6 +114,9 @@ def main() -> None:
     parser.add_argument("--java-member", help="clients: the same of a member alone")
     parser.add_argument("--queries", help="spark: some of them, separated by commas")
     parser.add_argument("--alone", action="store_true", help="spark: in one process, no cluster")
+    parser.add_argument("--full", action="store_true",
+                        help="spark: fill the disk of the archive's checkpoint as well, which "
+                             "needs root")  # fmt: skip
     parser.add_argument("--relays", action="store_true",
                         help="copies: cut relays of this program, no network namespaces, which "
                              "need root")  # fmt: skip
@@ -119,7 +128,7 @@ def main() -> None:
     table = Path(tempfile.gettempdir(), "penstock-soak.csv")
     parser.add_argument("--table", default=table, help="where soak writes its figures")
     chosen = parser.parse_args()
-    if chosen.name in MOUNTING:
+    if chosen.name in MOUNTING or chosen.full:
         enter_private_mounts()
     if chosen.name == "copies" and not chosen.relays:
         wires.enter_private_network()

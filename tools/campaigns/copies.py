@@ -88,6 +88,20 @@ async def _none(pair: Pair, rng: random.Random) -> None:
     """A change-over, in which the old primary hands over."""
 
 
+async def _left_behind(pair: Pair, rng: random.Random) -> None:
+    """The follower that is promoted is away for longer than its bound on lag before its primary
+    dies, which goes on if it need not wait.
+    """
+    heir = pair.followers[0]
+    heir.signal(signal.SIGSTOP)
+    try:
+        await asyncio.sleep(rng.uniform(*BEHIND_S))
+        await _killed(pair, rng)
+    finally:
+        heir.signal(signal.SIGCONT)
+    await pair.refuses_promotion(heir, ("LAGS", "NOT_WHOLE"))
+
+
 async def _heir_stopped(pair: Pair, rng: random.Random) -> None:
     """The follower that is promoted has not what came last: the other one has."""
     heir = pair.followers[0]
@@ -139,7 +153,7 @@ async def _while_away(pair: Pair, rng: random.Random) -> None:
 OF_PRIMARY: Final[dict[str, Fault]] = {
     "killed": _killed, "cut": _cut, "parted": _parted, "stopped": _stopped,
     "disk lost": _disk_lost, "power cut": _power_cut, "clocks set": _clocks_set,
-    "changed over": _none,
+    "copy left behind": _left_behind, "changed over": _none,
 }  # fmt: skip
 """Faults after which a follower is promoted, but for the last."""
 OF_THREE: Final[dict[str, Fault]] = {
@@ -147,6 +161,8 @@ OF_THREE: Final[dict[str, Fault]] = {
 }  # fmt: skip
 """More of them, where there is another follower."""
 SUCCESSION: Final = "left behind promoted"
+BEHIND_S: Final = (1.2, 3.0)
+"""The time for which a copy is left behind; the bound on lag is a second."""
 LOSING: Final = ("disk lost", "power cut")
 """Those after which the old primary has not all that it had."""
 OF_FOLLOWER: Final[dict[str, Fault]] = {

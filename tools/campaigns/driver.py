@@ -13,11 +13,12 @@ import random
 import signal
 import subprocess
 import sys
-import sysconfig
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
+
+import pyspark
 
 import penstock
 from penstock.spark import session
@@ -52,7 +53,7 @@ class Driver:
         self._log = folder / "driver.log"
         self._start = 0
         self._process: subprocess.Popen[bytes] | None = None
-        self._python, self._site = Path(sys.executable), Path(sysconfig.get_path("purelib"))
+        self._python, self._site = Path(sys.executable), Path(pyspark.__file__).parents[1]
         self._java_options = java_options()
         has_channel = any(queries.QUERIES[name].place == queries.CHANNEL for name in names)
         if clustered and not has_channel:

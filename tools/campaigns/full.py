@@ -79,11 +79,11 @@ class Tmpfs:
 
 
 @contextmanager
-def tmpfs() -> Iterator[Tmpfs]:
+def tmpfs(megabytes: int = TMPFS_MB) -> Iterator[Tmpfs]:
     """A file system in memory that no other process sees."""
     with tempfile.TemporaryDirectory(prefix="penstock-full-") as folder:
         point = Path(folder, "mounted")
-        with mounted(point, "-t", "tmpfs", "-o", f"size={TMPFS_MB}m", "tmpfs"):
+        with mounted(point, "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs"):
             yield Tmpfs(point)
 
 

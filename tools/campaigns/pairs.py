@@ -25,7 +25,7 @@ WAIT_S: Final = 120.0
 LOOKS: Final = 5
 AHEAD_S: Final = 2 * 24 * 3600
 """A time that is later than all to which a campaign sets a clock."""
-LEASE: Final = Path(__file__).parents[2] / "deploy/pair/lease-file.sh"
+LEASE: Final = Path(__file__).parent / "lease-file.sh"
 """The command that lets one of several nodes become primary in an epoch."""
 
 
@@ -217,15 +217,20 @@ class Pair(ABC):
         copied = {each.number: (await self.ask(each, "GET", "/replication"))[1]["epoch"]
                   for each in heirs}  # fmt: skip
         furthest = await self._furthest()
-        path = f"/replication/promote{'?force=true' if force else ''}"
         asked = time.monotonic()
-        answers = await asyncio.gather(*(self.ask(each, "POST", path) for each in heirs))
+        answers = await self._ask_to_promote(heirs, force=force)
+        if all(answer.get("message") in ("LAGS", "NOT_WHOLE") for _, answer in answers):
+            # Refused, as it may lose more than the bound: the operator decides to lose it.
+            answers = await self._ask_to_promote(heirs[:1], force=True)
+            heirs = heirs[:1]
         won = [(heir, answer) for heir, (status, answer) in zip(heirs, answers, strict=True)
                if status == 200]  # fmt: skip
         if len(won) != 1:
             raise AssertionError(f"{len(won)} promoted: {answers}")
         [(heir, answer)] = won
-        kept = asked - (answer["lag_seconds"] or 0.0)
+        # The lag ends when the primary was found gone, which was after what befell it.
+        lag_s = answer["lag_seconds"]
+        kept = min(asked, struck) - lag_s if lag_s is not None else 0.0
         if answer["whole"]:
             kept = time.monotonic()
         # A copy that every OK waits for has all, and of several the one that is furthest has.
@@ -240,6 +245,12 @@ class Pair(ABC):
         self.epoch = answer["epoch"]
         await self.until(self.first, role="primary", epoch=self.epoch)
         return kept
+
+    async def _ask_to_promote(
+        self, heirs: Sequence[Any], *, force: bool
+    ) -> list[tuple[int, dict[str, Any]]]:
+        path = f"/replication/promote{'?force=true' if force else ''}"
+        return await asyncio.gather(*(self.ask(each, "POST", path) for each in heirs))
 
     @property
     def _waits_for_all(self) -> bool:

@@ -14,11 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from penstock.spark.errors import explain
+from penstock.spark.pipelines import Pipeline, archive
+from penstock.spark.pipelines.spec import ARROW, Run, Sink, Source, Spec
 from penstock.spark.session import say_errors_once
 
 if TYPE_CHECKING:
@@ -40,8 +43,13 @@ NSQ, ROCKETMQ = "events", "orders"
 """The topics that are read."""
 CHANNEL: Final = "channel"
 """The place of the topic's channel, which is read as a consumer does."""
+ARCHIVE: Final = "archive"
+"""The sink whose files the tasks write, and the first query to it."""
+INHERITED: Final = "inherited"
+"""The other, which Spark's writer begins, as the version before did, and Arrow goes on with."""
 QUERIES: Final = {
-    "archive": Query(NSQ, "log", "parquet"),
+    ARCHIVE: Query(NSQ, "log", ARCHIVE),
+    INHERITED: Query(NSQ, "log", ARCHIVE),
     "exact": Query(NSQ, "log", "nsq"),
     "copied": Query(NSQ, "log", "nsq", exact=False),
     "fetched": Query(ROCKETMQ, "broker's log", "parquet"),
@@ -51,17 +59,18 @@ QUERIES: Final = {
 }
 BY_OFFSET: Final = tuple(name for name, query in QUERIES.items() if query.place != CHANNEL)
 """Those that read logs."""
-ARCHIVES: Final = [name for name, query in QUERIES.items() if query.sink == "parquet"]
+ARCHIVES: Final = [name for name, query in QUERIES.items() if query.sink in ("parquet", ARCHIVE)]
 COPIES: Final = [name for name, query in QUERIES.items() if query.sink == "nsq"]
 """Those that write to a topic of their name."""
 PLACES: Final = "places.json"
-"""The file with the queries to run, the format and the options of each place, and the options of
-the sinks.
+"""The file with the queries to run, the format and the options of each place, the options of the
+sinks, and the writer of what is inherited.
 """
 READ: Final = {"startingOffsets": "earliest", "timeout": "60"}
 """A node that is down is waited for."""
 SMALL: Final = {"maxRecordsPerTrigger": "6000", "maxRecordsPerPartition": "2000"}
 """Batches of several tasks, and many of them."""
+_COLUMNS: Final = "topic string, timestamp timestamp, body binary"
 LARGE: Final = {"maxRecordsPerTrigger": "100000"}
 """What is left at the end takes few."""
 
@@ -79,6 +88,8 @@ class Queries:
     def start(self, name: str, **trigger: Any) -> StreamingQuery:
         """Start one, or start it again."""
         query = QUERIES[name]
+        if query.sink == ARCHIVE:
+            return self._start_archive(name, trigger)
         rows = self._rows(query, group=name)
         writer = rows.writeStream.queryName(name).trigger(**trigger).format(query.sink)
         writer = writer.option("checkpointLocation", str(checkpoint(self._folder, name)))
@@ -87,6 +98,17 @@ class Queries:
         if query.exact:
             writer = writer.option("exactlyOnce", "true")
         return writer.options(**self._places["sinks"][query.sink], timeout="60").start(name)
+
+    def _start_archive(self, name: str, trigger: Mapping[str, Any]) -> StreamingQuery:
+        # A group by chance: that of a checkpoint that is lost is in use for a minute.
+        more = READ | dict(self._batches) | {"topic": QUERIES[name].topic, "groupIdPrefix": name}
+        source = Source("nsq", self._places["log"]["options"] | more, _COLUMNS)
+        to = {"path": str(self._folder / name)}
+        writer = self._places["writer"] if name == INHERITED else ARROW
+        sink = Sink("parquet", to, archive.FOLDERS, writer=writer)
+        run = Run(0, str(checkpoint(self._folder, name)))
+        (query,) = Pipeline(Spec(name, source, sink, run)).start(self._spark, trigger)
+        return query
 
     def _rows(self, query: Query, group: str) -> DataFrame:
         place = self._places[query.place]
@@ -101,7 +123,11 @@ class Queries:
     def export(self) -> None:
         """Write what a reader of each archive sees into one file beside it."""
         for name in filter(ARCHIVES.__contains__, self.names):
-            rows = self._spark.read.parquet(str(self._folder / name)).toArrow()
+            folder = str(self._folder / name)
+            if QUERIES[name].sink == ARCHIVE:  # for any reader, such as one that lists folders
+                rows = ds.dataset(folder).to_table(columns=["body"])
+            else:
+                rows = self._spark.read.parquet(folder).toArrow()
             pq.write_table(rows, exported(self._folder, name))
 
 

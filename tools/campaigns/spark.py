@@ -7,7 +7,9 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
+import os
 import random
+import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -19,6 +21,7 @@ import pyarrow.parquet as pq
 
 import penstock.arrow
 from penstock.net.http.client.once import request
+from penstock.spark.pipelines.spec import ARROW, SPARK
 from penstock.testing.daemons import Daemon, MqBroker, run_mqbroker, run_mqnamesrv
 from penstock.testing.ledger import Ledger
 from tools.loads import load
@@ -26,8 +29,21 @@ from tools.loads.rocketmq_client import Connection
 
 from .driver import EXECUTOR, WORKER, Driver
 from .feeds import QUEUES, Feed, NsqFeed, RocketmqFeed
+from .full import Tmpfs
 from .node import Node, run_node
-from .queries import ARCHIVES, BY_OFFSET, CHANNEL, COPIES, NSQ, PLACES, QUERIES, ROCKETMQ, exported
+from .queries import (
+    ARCHIVE,
+    ARCHIVES,
+    BY_OFFSET,
+    CHANNEL,
+    COPIES,
+    NSQ,
+    PLACES,
+    QUERIES,
+    ROCKETMQ,
+    checkpoint,
+    exported,
+)
 from .report import Result, explained, progress, say
 
 FLAGS: Final = ("--max-bytes-per-file=4194304",)
@@ -55,6 +71,7 @@ class Attack:
         names: Sequence[str],
         *,
         clustered: bool,
+        disk: Tmpfs | None = None,
     ) -> None:
         self._rng = rng
         self._queries = {name: QUERIES[name] for name in names}
@@ -64,18 +81,20 @@ class Attack:
         self.rocketmq = _run_rocketmq(stack) if any(map(_is_rocketmqs, self._queries)) else None
         self.driver = Driver(folder, names, clustered=clustered)
         stack.callback(self.driver.kill)
-        places: dict[str, Any] = {
+        self._disk = disk
+        self._places: dict[str, Any] = {
             "queries": list(names),
+            "writer": SPARK,
             "log": _place("nsq", nsqd_http_address=self.source.http),
             CHANNEL: _place("nsq", nsqd_tcp_address=self.source.tcp),
             "sinks": {"nsq": {"nsqd_http_address": ",".join(node.http for node in self.sinks)}},
         }
         if self.rocketmq is not None:
             broker = {"nsqd_http_address": self.rocketmq.broker.http}
-            places["broker's log"] = _place("rocketmq", **broker)
-            places["broker"] = _place("rocketmq", namesrvAddr=self.rocketmq.address)
-            places["sinks"]["rocketmq"] = broker
-        (folder / PLACES).write_text(json.dumps(places))
+            self._places["broker's log"] = _place("rocketmq", **broker)
+            self._places["broker"] = _place("rocketmq", namesrvAddr=self.rocketmq.address)
+            self._places["sinks"]["rocketmq"] = broker
+        self._write_places()
         self.victims: dict[str, Callable[[], Awaitable[None]]] = {
             "executor": lambda: self._kill_below(EXECUTOR),
             "worker": lambda: self._kill_below(WORKER),
@@ -86,6 +105,12 @@ class Attack:
         if self.rocketmq is not None:
             broker_ = self.rocketmq.broker
             self.victims["mqbroker"] = lambda: self._kill_daemon(broker_)
+        if ARCHIVE in self._queries:
+            self.victims["checkpoint"] = self._lose_checkpoint
+        if disk is not None:
+            disk.folder.mkdir()
+            checkpoint(folder, ARCHIVE).symlink_to(disk.folder)
+            self.victims["disk of the checkpoint"] = lambda: self._fill(disk)
         if not clustered:
             del self.victims["executor"]
         if not any(query.sink == "nsq" for query in self._queries.values()):
@@ -138,6 +163,31 @@ class Attack:
     async def _kill_driver(self) -> None:
         await asyncio.to_thread(self.driver.kill)
         self.driver.start()
+
+    def carry_over(self) -> None:
+        """From the next start on, Arrow writes what Spark's writer began."""
+        self._places["writer"] = ARROW
+        self._write_places()
+
+    def _write_places(self) -> None:
+        (self._folder / PLACES).write_text(json.dumps(self._places))
+
+    async def _lose_checkpoint(self) -> None:
+        """Kill the driver and delete the archive's checkpoint; its names say what is there."""
+        await asyncio.to_thread(self.driver.kill)
+        for path in checkpoint(self._folder, ARCHIVE).iterdir():
+            await asyncio.to_thread(shutil.rmtree if path.is_dir() else os.remove, path)
+        self.driver.start()
+
+    async def _fill(self, disk: Tmpfs) -> None:
+        """Fill the disk of the archive's checkpoint until the query has failed on it."""
+        failed = len(self.driver.failures())
+        disk.fill()
+        async with asyncio.timeout(PROGRESS_S_MAX):
+            while self.driver.is_running and len(self.driver.failures()) == failed:
+                await asyncio.sleep(POLL_S)
+                disk.fill()  # what Spark has removed is room
+        disk.free()
 
     async def _kill_below(self, part: bytes) -> None:
         async with asyncio.timeout(PROGRESS_S_MAX):
@@ -237,6 +287,7 @@ async def kills_under_spark(
     names: Sequence[str] = BY_OFFSET,
     *,
     clustered: bool = True,
+    disk: Tmpfs | None = None,
 ) -> Result:
     """Kill one of the programs each round, in turn, while producers and queries go on.
 
@@ -245,7 +296,7 @@ async def kills_under_spark(
     found: list[str] = []
     rows: dict[str, int] = {}
     with tempfile.TemporaryDirectory(prefix="penstock-spark-") as name, ExitStack() as stack:
-        attack = Attack(stack, Path(name), rng, names, clustered=clustered)
+        attack = Attack(stack, Path(name), rng, names, clustered=clustered, disk=disk)
         feeds: dict[str, Feed] = {NSQ: NsqFeed(attack.source, NSQ, rng)}
         if attack.rocketmq is not None:
             feeds[ROCKETMQ] = RocketmqFeed(attack.rocketmq.broker, ROCKETMQ, rng)
@@ -273,6 +324,8 @@ async def _rounds(attack: Attack, feeds: dict[str, Feed], rounds: int) -> None:
     producers = [asyncio.ensure_future(feed.run()) for feed in feeds.values()]
     try:
         for number in progress(rounds, lambda: _counts(attack.kills)):
+            if number == 1 + rounds // 4:
+                attack.carry_over()
             await attack.get_on()
             await attack.strike(victims[(number - 1) % len(victims)])
         await attack.get_on()

@@ -110,6 +110,9 @@ class FakeLogServer:
         self.headers: list[dict[str, str]] = []
         self.fail_fetches = 0
         self.fetches = 0
+        self.revision = 1
+        self._revisions: dict[str, int] = {}
+        self._ends: dict[str, Any] = {}
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._server.daemon_threads = True
         self.address = f"127.0.0.1:{self._server.server_address[1]}"
@@ -149,12 +152,32 @@ class FakeLogServer:
             return 200, {"topics": [{"topic_name": name} for name in self.topics]}
         if self.kind == "go":
             return 404, {"message": "NOT_FOUND"}
+        if path == "/log/changes":
+            return self._changes(int(query["since"]))
         if path == "/pipelines":
             self.told.append(json.loads(body))
             return 200, {}
         if "topic" not in query:
             return self._many(path, query, body)
         return self._one(path, query["topic"], query, body)
+
+    def _changes(self, since: int) -> tuple[int, Any]:
+        if self.kind == "old":
+            return 404, {"message": "NOT_FOUND"}
+        ends = {
+            name: [(each.log, each.start, each.end) for each in queues.values()]
+            for name, queues in self.topics.items()
+        }
+        if ends.keys() < self._ends.keys():
+            self.revision += 1
+            self._ends, since = {}, 0
+        changed = [name for name, end in ends.items() if self._ends.get(name) != end]
+        if changed:
+            self.revision += 1
+        self._revisions |= dict.fromkeys(changed, self.revision)
+        self._ends = ends
+        named = [name for name, at in self._revisions.items() if at > since and name in ends]
+        return 200, {"revision": self.revision} | ({"topics": named} if since else {})
 
     def _many(self, path: str, query: dict[str, str], body: bytes) -> tuple[int, Any]:
         if self.kind == "old":

@@ -30,6 +30,11 @@ class Difference(NamedTuple):
 
 DIFFERENCES = (
     Difference(
+        "`--version` and the first line of the log end with Penstock's own version: `nsqd v1.3.0 "
+        "(built w/python3.13.0) of Penstock 0.1.0`.",
+        cases=((CLI, "version"), (CLI, "version-single-dash")),
+    ),
+    Difference(
         "Publishes survive `kill -9` by default (`--durability`); Go's nsqd loses what it has in "
         "memory.",
         tests=("crash/test_kill_loop.py::test_acknowledged_messages_survive_kills",),

@@ -16,15 +16,19 @@ from typing import Any, Final
 
 from packaging.metadata import Metadata
 
+from penstock.core.distribution import DISTRIBUTION
+
 ROOT: Final = Path(__file__).parents[2]
+FILES: Final = f"{DISTRIBUTION.replace('-', '_')}-*"
+"""The names of wheel and sdist, for ``glob``."""
 _SOURCES: Final = ("src/penstock/", "src/pyspark_nsq/", "src/pyspark_rocketmq/")
 _LINK: Final = re.compile(r"\]\((?!https?:)([^)]*)\)")
 _DESCRIPTION: Final = ("NSQ", "RocketMQ", "Spark", "message broker")
 
 
-def project() -> dict[str, Any]:
-    """The table ``project`` of pyproject.toml."""
-    found: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+def project(table: str = "project") -> dict[str, Any]:
+    """A table of pyproject.toml."""
+    found: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())[table]
     return found
 
 
@@ -39,7 +43,7 @@ def build(folder: Path, source: Path = ROOT, *kinds: str) -> None:
 
 def wheel_in(folder: Path) -> Path:
     """The one wheel of a folder."""
-    (wheel,) = folder.glob("penstock-*-none-any.whl")
+    (wheel,) = folder.glob(f"{FILES}-none-any.whl")
     return wheel
 
 
@@ -81,6 +85,7 @@ def faults(wheel: Path) -> list[str]:
         *(f"its summary does not name {word}" for word in _DESCRIPTION if word not in summary),
         *(f"its description links into the repository: {link}" for link in _LINK.findall(said)),
         *(f"no {each} in its metadata" for each in _missing(found)),
+        *([f"another name: {found.name}"] if found.name != DISTRIBUTION else []),
         *(["another version of Python"] if str(found.requires_python) != ">=3.11" else []),
         *_differing("extras", found.provides_extra or (), expected["optional-dependencies"]),
         *_differing("commands", commands(wheel), expected["scripts"]),
@@ -117,11 +122,11 @@ def _read(wheel: Path, name: str) -> bytes:
 def main(arguments: list[str]) -> int:
     """Build, examine, print the files with their digests; 1 for a fault."""
     folder = Path(arguments[0] if arguments else "dist").resolve()
-    for old in folder.glob("penstock-*"):
+    for old in folder.glob(FILES):
         old.unlink()
     build(folder)
     found = faults(wheel_in(folder))
-    for path in sorted(folder.glob("penstock-*")):
+    for path in sorted(folder.glob(FILES)):
         print(f"{digest(path)}  {path.name}  {path.stat().st_size:,} bytes")
     for fault in found:
         print(f"{wheel_in(folder).name}: {fault}", file=sys.stderr)

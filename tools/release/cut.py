@@ -1,7 +1,8 @@
 """A release of the commit that is checked out: ``python -m tools.release.cut VERSION``.
 
-Writes the version into the package, the changelog and the chart, commits that, and tags the commit.
-Nothing is pushed. ``make release`` builds the files of the release then.
+Writes the version into the package, the changelog and the chart, and a data path for the tests of
+later versions; commits that, and tags the commit. Nothing is pushed. ``make release`` builds the
+files of the release then.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Final
 
 from tools.deploy.manifests import set_version
 
+from . import kept
 from .built import ROOT
 from .changelog import released
 
@@ -41,6 +43,10 @@ def cut(root: Path, version: str, day: date) -> str:
     source = package.read_text(encoding="utf-8")
     package.write_text(_VERSION.sub(f'__version__ = "{version}"', source), encoding="utf-8")
     set_version(root, version)
+    data_path = kept.folder(root, version)
+    if not data_path.exists():
+        kept.write(data_path)
+    _git(root, "add", str(data_path))
     _git(root, "commit", "--quiet", "--all", "--message", f"Release {version}")
     _git(root, "tag", "--annotate", tag, "--message", f"Penstock {version}")
     return tag

@@ -11,8 +11,9 @@ from packaging.utils import canonicalize_name
 from .built import ROOT, project
 
 USERS = ("spark", "acl", "arrow", "demo")
-"""The extras for users; all others are for work on Penstock."""
+"""The extras of the wheel."""
 WORK = ("dev", "test", "interop", "release")
+"""The groups of what works on Penstock."""
 
 
 def pinned() -> dict[str, str]:
@@ -21,14 +22,16 @@ def pinned() -> dict[str, str]:
     return {canonicalize_name(name): version for name, _, version in _parts(lines)}
 
 
-def closure(*extras: str) -> dict[str, Distribution]:
-    """What an install with these extras brings besides Penstock, by name, as it is installed here.
+def closure(*named: str) -> dict[str, Distribution]:
+    """What an install with these extras and groups brings besides Penstock, by name.
+
+    The packages are those that are installed here.
 
     Raises PackageNotFoundError for what is not.
     """
-    wanted, optional = project()["dependencies"], project()["optional-dependencies"]
-    waiting = [Requirement(each) for each in wanted]
-    waiting += [Requirement(each) for extra in extras for each in optional[extra]]
+    more = {**project()["optional-dependencies"], **project("dependency-groups")}
+    waiting = [Requirement(each) for each in project()["dependencies"]]
+    waiting += [Requirement(each) for name in named for each in more[name]]
     found: dict[str, Distribution] = {}
     seen: set[tuple[str, str]] = set()
     while waiting:

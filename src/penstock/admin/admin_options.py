@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import posixpath
 import socket
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from penstock.core.errors import ConfigError
@@ -110,6 +111,14 @@ class AdminOptions(WebOptions):
         10 * SECOND, "time between looks at all nodes for the history; 0: no history", kind=DURATION
     )
 
+    history_path: str = option(
+        "", "file that keeps the last 24 h of figures over a restart; empty: memory alone"
+    )
+
+    prometheus_url: str = option(
+        "", "URL of a Prometheus that scrapes the nodes, for charts of 7 and 30 days; empty: none"
+    )
+
     @property
     def has_nodes(self) -> bool:
         """False where there is nothing of NSQ to look at: RocketMQ's servers alone."""
@@ -152,6 +161,14 @@ def checked(options: AdminOptions) -> AdminOptions:
     if options.history_interval and options.history_interval < SECOND:
         raise ConfigError("--history-interval must be 1s at least, or 0")
     _check_urls(options)
+    if options.history_path:
+        try:
+            Path(options.history_path).parent.mkdir(parents=True, exist_ok=True)
+            Path(options.history_path).touch()
+            with Path(options.history_path).open("r+b"):
+                pass
+        except OSError as error:
+            raise ConfigError(f"--history-path: {error.filename}: {error.strerror}") from error
     return options.replace(base_path=clean_base_path(options.base_path))
 
 

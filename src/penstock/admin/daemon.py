@@ -11,6 +11,7 @@ from penstock.admin.config_api import ConfigApi
 from penstock.admin.damage_api import DamageApi
 from penstock.admin.graphite import GraphiteApi
 from penstock.admin.groups_api import GroupsApi
+from penstock.admin.limits_api import LimitsApi
 from penstock.admin.messages.messages_api import MessagesApi
 from penstock.admin.metrics import AdminVitals
 from penstock.admin.nodes.copies_api import CopiesApi
@@ -27,6 +28,7 @@ from penstock.cluster.http_client import HttpClient
 from penstock.cluster.writes import Changes
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.core.settings.version import NSQ_VERSION, version_line
+from penstock.core.units import SECOND
 from penstock.net import tcp
 from penstock.net.budget import Memory
 from penstock.net.http.server.service import HttpServer, Request, Response
@@ -37,7 +39,9 @@ from penstock.net.vitals.vitals import Vitals
 
 if TYPE_CHECKING:
     from penstock.admin.history.poller import Poller
+    from penstock.admin.history.prometheus import Prometheus
     from penstock.admin.rocketmq.servers import Servers
+    from penstock.admin.rocketmq.watch import RocketWatch
 
 logger = logging.getLogger("penstock.nsqadmin")
 
@@ -67,10 +71,12 @@ class Nsqadmin:
         self._groups = GroupsApi(self.cluster, self._pipelines)
         self._groups.add_routes(router)
         DamageApi(self.cluster).add_routes(router)
+        LimitsApi(self.cluster, access, self.notifier).add_routes(router)
         MachinesApi(self.cluster).add_routes(router)
         CopiesApi(self.cluster, clock).add_routes(router)
         ActionsApi(Changes(self.cluster), access, self.notifier).add_routes(router)
         MessagesApi(self.cluster, access, self.notifier).add_routes(router)
+        self._rocketmq_watch: RocketWatch | None = None
         self._rocketmq = self._open_rocketmq(access)  # joins its groups to the others
         ConfigApi(options, access, self.cluster).add_routes(router)
         graphite.add_routes(router)
@@ -89,6 +95,8 @@ class Nsqadmin:
             await admin._end()
             raise
         admin._watch()
+        if admin._rocketmq_watch is not None:
+            admin._rocketmq_watch.start()
         admin._vitals.start()
         return admin
 
@@ -122,7 +130,10 @@ class Nsqadmin:
             self._clock,
         )
         self._groups.beside = OtherBrokers(servers, self.cluster)
-        RocketmqApi(servers, access, self._groups.beside).add_routes(self._router)
+        interval = options.history_interval / SECOND
+        api = RocketmqApi(servers, access, self._groups.beside, interval)
+        api.add_routes(self._router)
+        self._rocketmq_watch = api.watch
         RocketmqChangesApi(servers, access, self.notifier).add_routes(self._router)
         return servers
 
@@ -135,19 +146,28 @@ class Nsqadmin:
             return
         from penstock.admin.history.history import History
         from penstock.admin.history.history_api import HistoryApi
+        from penstock.admin.history.history_file import HistoryFile
         from penstock.admin.history.lost_api import LostApi
         from penstock.admin.history.poller import Poller
         from penstock.admin.history.server_sent import Events
 
-        history = History(interval)
+        path = self._options.history_path
+        history = History(interval, HistoryFile(path) if path else None)
+        history.restore(self._clock.wall_ns() / SECOND)
         events = Events(history)
-        HistoryApi(history, events).add_routes(self._router)
+        HistoryApi(history, events, self._clock, self._prometheus()).add_routes(self._router)
         LostApi(history.lost).add_routes(self._router)
         self._groups.growth = events.growth
         self._own_vitals.poller = poller = Poller(
             self.cluster, history, interval, self._clock, events.refreshed, self._pipelines.look
         )
         poller.start()
+
+    def _prometheus(self) -> Prometheus | None:
+        from penstock.admin.history import prometheus
+
+        url = self._options.prometheus_url
+        return prometheus.Prometheus(self.http, url) if url else None
 
     @property
     def poller(self) -> Poller | None:
@@ -158,6 +178,8 @@ class Nsqadmin:
         # The poller first: it asks through what is closed below.
         if self.poller is not None:
             await self.poller.close()
+        if self._rocketmq_watch is not None:
+            await self._rocketmq_watch.close()
         if self._rocketmq is not None:
             await self._rocketmq.close()
         await self.notifier.close()

@@ -15,6 +15,8 @@ from typing import Any, Final
 
 import msgspec
 
+from penstock import __version__
+from penstock.admin import bundle
 from penstock.admin.admin_options import AdminOptions
 from penstock.admin.compression import coding_of, compressed
 from penstock.admin.permissions import Access
@@ -80,8 +82,7 @@ class Pages:
         body = template.substitute(
             static=html.escape(self._static),
             api=html.escape(self._base + "/api/topics"),
-            styles=self._links("stylesheet", ".css"),
-            modules=self._links("modulepreload", ".js"),
+            head=self._files_of_head(),
             settings=_in_html(self._settings(request)),
         )
         headers = (
@@ -92,10 +93,17 @@ class Pages:
         )
         return Response(200, body.encode(), "text/html", headers)
 
-    def _links(self, relation: str, suffix: str) -> str:
-        """Told in the head, so that no file waits for another to ask for it."""
-        urls = [html.escape(f"{self._static}/{name}") for name in self._files.named(suffix)]
-        return "\n".join(f'<link rel="{relation}" href="{url}">' for url in urls)
+    def _files_of_head(self) -> str:
+        """Style and script: one file each, or live each file by itself."""
+        styles = self._files.named(".css") if self._is_live else [bundle.STYLE]
+        script = bundle.MAIN if self._is_live else bundle.SCRIPT
+        links = [f'<link rel="stylesheet" href="{self._url(name)}">' for name in styles]
+        # The first picture has the theme that was chosen, so it waits for the script.
+        main = f'<script type="module" blocking="render" src="{self._url(script)}"></script>'
+        return "\n".join([*links, main])
+
+    def _url(self, name: str) -> str:
+        return html.escape(f"{self._static}/{name}")
 
     def _settings(self, request: Request) -> dict[str, Any]:
         """The settings that web/js/core/settings.js describes."""
@@ -103,12 +111,14 @@ class Pages:
         return {
             "basePath": self._base,
             "version": NSQ_VERSION,
+            "penstockVersion": __version__,
             # By the header of this request (NSQ spec 5.6), so no cache may keep the page.
             "isAdmin": self._access.is_admin(request),
             "lookupds": options.lookupd_http_addresses,
             "hasNodes": options.has_nodes,
             "hasRocketmq": bool(options.rocketmq_namesrv_addresses),
             "historyInterval": options.watch_s,
+            "ranges": ["1h", "24h", *(["7d", "30d"] if options.prometheus_url else [])],
             "limits": LIMITS._asdict(),
             "graphite": {
                 "enabled": bool(options.graphite_url),
@@ -151,6 +161,11 @@ class WebFiles:
         self._folder, self._is_live = folder, is_live
         found = sorted(path for path in folder.rglob("*") if path.suffix in _KINDS)
         bodies = {path.relative_to(folder).as_posix(): path.read_bytes() for path in found}
+        if not is_live and bundle.MAIN in bodies:
+            bodies |= {
+                bundle.SCRIPT: bundle.script(_texts(bodies, ".js")).encode(),
+                bundle.STYLE: bundle.style(_texts(bodies, ".css")).encode(),
+            }
         self.names = list(bodies)
         self.version = "dev" if is_live else _version(bodies)
         self._answers = {
@@ -172,6 +187,10 @@ class WebFiles:
             return _answer(name, (self._folder / name).read_bytes(), _NEVER_KEPT)
         except OSError:
             return _no_file()
+
+
+def _texts(bodies: dict[str, bytes], suffix: str) -> dict[str, str]:
+    return {name: body.decode() for name, body in bodies.items() if name.endswith(suffix)}
 
 
 def _no_file(request: Request | None = None) -> Response:

@@ -16,7 +16,7 @@ from penstock.broker.steady_time import SteadyTime
 from penstock.broker.topic import Topic
 from penstock.core.chance import Chance
 from penstock.core.clock import Clock
-from penstock.core.errors import StorageError
+from penstock.core.errors import DiskHangsError, StorageError
 from penstock.core.names import is_ephemeral
 from penstock.storage.journal import Journal
 from penstock.storage.log import Log
@@ -187,6 +187,8 @@ class Broker:
         problem = (topic.name, what)
         try:
             action()
+        except DiskHangsError:
+            pass  # it is tried again, and the disk itself says how long that lasts
         except StorageError as error:
             # Once, not at each try: a full disk fails every time.
             if problem not in self._problems:

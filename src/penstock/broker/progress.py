@@ -84,6 +84,8 @@ class TopicSettings(msgspec.Struct, array_like=True, tag="b"):
     max_depth: int | None = None
     max_bytes: int | None = None
     overflow: str | None = None
+    retention_ns: int | None = None
+    retention_bytes: int | None = None
 
 
 class ClockRecord(msgspec.Struct, array_like=True, tag="k"):

@@ -18,6 +18,7 @@ from typing import Final, cast
 
 from penstock.broker.channels.alarms import Alarms
 from penstock.broker.channels.channel import Channel, ChannelOptions
+from penstock.broker.directed import pass_by_others
 from penstock.broker.group_ages import GroupAges
 from penstock.broker.progress import (
     ChannelSettings,
@@ -152,7 +153,11 @@ class Topic:
         refuses make a TopicFullError of it.
         """
         staged, self.staged = self.staged, []
-        if len(staged) == 1 and not staged[0].delay_ns and self._is_plain:
+        if (
+            len(staged) == 1
+            and self._is_plain
+            and not (staged[0].delay_ns or staged[0].records.note)
+        ):
             return self._commit_alone(staged[0])
         if self._limiter is None:
             outcomes = [item.done for item in staged]
@@ -413,6 +418,7 @@ class Topic:
             for channel in self.channels.values():
                 for batch in delayed:
                     channel.defer(batch.first_offset, batch.next_offset, batch.delay_ns, now)
+        pass_by_others(batches, self.channels)
         # A deferral of what waited in the topic begins when a channel gets it (NSQ spec 1.7, DPUB).
         backlog = self.head < (batches[0].first_offset if batches else self.log.next_offset)
         self._advance(backlog)
@@ -656,7 +662,7 @@ class Topic:
         # What looks consumed may be needed by a channel that damage has set back.
         if self.damage.pending:
             return 0
-        retention = self.retention or retention
+        retention = self.config.retention(self.retention or retention)
         deleted = self.time.trim(self.log, self.floor(), retention, self._let_go)
         # A topic with its own retention may delete what no channel was given.
         if deleted:

@@ -7,6 +7,7 @@ from penstock.broker.dead_letters import dead_letter_topic
 from penstock.broker.progress import ChannelSettings, Record, TopicSettings
 from penstock.broker.publish.bounds import Bounds, Overflow
 from penstock.core.names import is_ephemeral
+from penstock.storage.retention import Retention
 
 
 class TopicConfig:
@@ -29,6 +30,14 @@ class TopicConfig:
             default.max_depth if own.max_depth is None else own.max_depth,
             default.max_bytes if own.max_bytes is None else own.max_bytes,
             default.overflow if own.overflow is None else Overflow(own.overflow),
+        )
+
+    def retention(self, default: Retention) -> Retention:
+        """The retention in force, where ``default`` is that of the node or of RocketMQ's topics."""
+        own = self.own
+        return Retention(
+            default.time_ns if own.retention_ns is None else own.retention_ns,
+            default.nbytes if own.retention_bytes is None else own.retention_bytes,
         )
 
     def of_channel(self, name: str) -> ChannelSettings:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import TypeAlias
 
 from penstock.broker.progress import GoneRecord, Record, encode_record
-from penstock.core.errors import StorageError
+from penstock.core.errors import DiskHangsError, StorageError
 from penstock.storage.journal import Journal
 from penstock.storage.log import Log
 from penstock.storage.memory_log import MemoryLog
@@ -162,6 +162,8 @@ class TopicJournal:
             return
         try:
             self._file.note(self._log.extent._replace(start=start))
+        except DiskHangsError:
+            raise
         except StorageError as error:  # on a full disk deleting helps
             logger.warning(
                 "TOPIC(%s): cannot write down where the log starts - %s", self._name, error

@@ -38,7 +38,7 @@ class ProofError(PenstockError):
 
 def run_demo(rate: int, events: int | None, *, keep: bool, stay: bool) -> None:
     """Run the demo from start to proof. Raises PenstockError with one line for the user."""
-    require_packages("the demo needs", (flights.PACKAGE,), "spark,demo")
+    require_packages("the demo needs", (flights.PACKAGE,), ("spark", "demo"))
     require_spark()
     make_folder(Path("run"), "start the demo in another folder")
     folder = Path(tempfile.mkdtemp(prefix="demo-", dir="run"))

@@ -93,6 +93,8 @@ def node_options(settings: BrokerSettings, log_level: int, follow: str = "") -> 
         tls_root_ca_file=settings.tls_ha_trust_cert_path,
         follow=follow,
         replication_secret_file=settings.replication_secret_file,
+        needs_lease=settings.needs_lease,
+        promote_max_lag=settings.max_lag,
         promote_before_hook=settings.promote_before_hook,
         promote_after_hook=settings.promote_after_hook,
     )

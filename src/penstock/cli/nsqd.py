@@ -73,6 +73,7 @@ async def _start(options: NsqdOptions, running: AsyncExitStack, turn: Turn) -> N
     from penstock.node.ports import check_ports
     from penstock.nsq.nsqd.daemon import Nsqd, log_versions
     from penstock.nsq.nsqd.data_path import open_node
+    from penstock.nsq.nsqd.known_nodes import known_nodes
     from penstock.nsq.nsqd.tcp.refusal_port import RefusalPort
     from penstock.replication.standby_api import serve
     from penstock.replication.starting import standby_for
@@ -89,6 +90,8 @@ async def _start(options: NsqdOptions, running: AsyncExitStack, turn: Turn) -> N
             refusals = RefusalPort(standby.refusal_line)
             running.callback(refusals.close_connections)
             running.push_async_callback(standby.close)
+            if options.lookupd_tcp_addresses:
+                standby.searches.append(lambda: known_nodes(options, standby.ports))
             await standby.open(serve(standby), refusals)
             return standby.ports.kept(options)
         node = await open_node(options)

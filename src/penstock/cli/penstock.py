@@ -32,7 +32,7 @@ NameServers = Annotated[
 ]
 Subject = Literal[
     "flags", "up", "demo", "top", "replay", "dlq", "doctor", "backup", "restore", "promote",
-    "pipeline", "completion", "java-home",
+    "lease", "pipeline", "completion", "java-home",
 ]  # fmt: skip
 _ECHO_NS = 1_000_000_000
 
@@ -339,6 +339,40 @@ def promote(
     node = address or nsqd_http_address or ""
     check_address("ADDRESS" if address else "--nsqd-http-address", node)
     run_promote(node, (asking or ConnectionFlags()).access([node]), force=force)
+
+
+@app.command
+def lease(
+    store: str,
+    node: str = "127.0.0.1:4151",
+    /,
+    *,
+    address: Annotated[str | None, Parameter(show_default=False)] = None,
+    duration: str = "15s",
+    asking: ConnectionFlags | None = None,
+) -> None:
+    """Look after a node's lease in etcd or Kubernetes, and promote the node when it is its turn.
+
+    Runs beside each node of a pair, or of more, that has --needs-lease; Ctrl-C ends it.
+
+    Parameters
+    ----------
+    store
+        etcd://HOST:2379,HOST:2379/NAME (etcds:// with TLS and etcdctl's variables), or
+        kubernetes:NAME.
+    node
+        HTTP address at which the node is asked from here.
+    address
+        HTTP address at which other nodes ask it (its --broadcast-address and HTTP port).
+    duration
+        Time without a renewal after which another node may take the lease.
+    """
+    from penstock.cli.lease.command import run_lease
+    from penstock.cli.shared.times import seconds
+
+    check_address("NODE", node)
+    access = (asking or ConnectionFlags()).access([node])
+    run_lease(store, node, address or node, access, seconds("--duration", duration))
 
 
 @app.command

@@ -71,6 +71,8 @@ def _told(address: str, answer: dict[str, Any], status: dict[str, Any]) -> list[
                 "from here: it has no --promote-before-hook that takes a "
                 "lease"
             )
+    if answer.get("copied") is True:
+        return [*lines, f"all that {before} had acknowledged is here: its OKs waited for this copy"]
     if seconds is None and messages:
         lines.append(
             "this copy was not whole at any time since it was started: "
@@ -83,10 +85,8 @@ def _told(address: str, answer: dict[str, Any], status: dict[str, Any]) -> list[
             "how many messages are not here is not known"
         )
     else:
-        lines.append(
-            f"what was published in the last {seconds:g} s may not be here; it knew of "
-            f"{counted(messages, 'message')} that it had not"
-        )
+        known = f"; it knew of {counted(messages, 'message')} that it had not" * (messages > 0)
+        lines.append(f"what {before} acknowledged in its last {seconds:g} s may not be here{known}")
     return lines
 
 

@@ -52,11 +52,20 @@ class FollowerStatus(Struct):
         return COPY_BEHIND if self.lag_bytes >= BEHIND_BYTES else ""
 
 
+class LeaseStatus(Struct):
+    """The lease of a primary that needs one; ``members`` are copies that have everything."""
+
+    seconds_left: float = 0
+    members: list[str] = []
+
+
 class Replication(Struct):
     """The part of an answer that is shown; what a role does not tell is left as it is here.
 
     ``before`` is the primary before this one, ``lag_seconds`` None of a follower that was not whole
-    since its start. ``put_aside`` and ``only_here`` count messages by topic.
+    since its start. ``put_aside`` and ``only_here`` count messages by topic. ``needs_force`` is why
+    a promotion of this follower needs ``--force`` now, ``max_lag`` the bound that says so;
+    ``lease`` is None of a primary that needs none.
     """
 
     role: str = PRIMARY
@@ -75,6 +84,9 @@ class Replication(Struct):
     lag_messages: int = 0
     lag_bytes: int = 0
     lag_seconds: float | None = None
+    max_lag: str = ""
+    needs_force: str = ""
+    lease: LeaseStatus | None = None
     put_aside: dict[str, int] = {}
     fenced_epoch: int = 0
     only_here: dict[str, int] = {}

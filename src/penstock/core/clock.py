@@ -38,6 +38,11 @@ def wall_ms(clock: Clock) -> int:
     return clock.wall_ns() // MILLISECOND
 
 
+def process_cpu_ns() -> int:
+    """Processor time that this process has taken, in nanoseconds."""
+    return time.process_time_ns()
+
+
 def thread_cpu_ns(native_id: int) -> int | None:
     """Processor time that a thread of this process has taken, in nanoseconds.
 
@@ -46,5 +51,5 @@ def thread_cpu_ns(native_id: int) -> int | None:
     """
     try:
         return time.clock_gettime_ns((~native_id << 3) | 6)
-    except (OSError, OverflowError):
+    except (OSError, OverflowError, TypeError):  # the last for too long a number, in Python 3.14
         return None

@@ -23,6 +23,10 @@ class DiskFullError(StorageError):
     """The disk has no room; publishing may work again later, consuming works now."""
 
 
+class DiskHangsError(StorageError):
+    """The disk does not answer; nothing was written, and the same works once it answers."""
+
+
 class ExitingError(StorageError):
     """The topic is being deleted, or the broker is stopping; the text is NSQ's."""
 

@@ -66,6 +66,13 @@ class Offsets(NamedTuple):
     groups: dict[str, dict[int, int]]
 
 
+class Changes(NamedTuple):
+    """The topics whose logs have changed, and the number to ask with next; None if all may have."""
+
+    revision: int
+    topics: frozenset[str] | None
+
+
 class Fetched(NamedTuple):
     """Whole batches (``data`` is empty at the end of the log) and the queue's bounds by then.
 
@@ -150,6 +157,16 @@ class LogClient:
                         None if error else self._read_offsets(answer["node"], each)
                     )
         return found
+
+    def changes(self, since: int) -> Changes:
+        """The topics whose logs have changed since the answer of this ``revision``; 0 for the first
+        answer. Raises NoLog for a node of an earlier version as well.
+        """
+        answer = self._json("GET", "/log/changes", "", {"since": since})
+        with self._understanding():
+            topics = answer.get("topics")
+            known = None if topics is None else frozenset(map(str, topics))
+            return Changes(int(answer["revision"]), known)
 
     def _read_offsets(self, node: str, answer: dict[str, Any]) -> Offsets:
         """A topic's part of an answer; older nodes answer for any dialect, asked for or not."""

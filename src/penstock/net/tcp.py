@@ -41,6 +41,13 @@ class Listener:
         self.port = sock.getsockname()[1] if self._path is None else -1
         """The real port, also when 0 was asked for; -1 for a unix socket."""
 
+    def copy(self) -> socket.socket:
+        """Another handle of the socket, to be closed. Raises OSError once this is closed."""
+        sockets = self._server.sockets
+        if not sockets:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        return socket.socket(fileno=os.dup(sockets[0].fileno()))
+
     async def close(self) -> None:
         """Stop accepting; open connections are their owners' affair. May be called again."""
         # Without `wait_closed`: newer Pythons wait there for the open connections as well.

@@ -7,7 +7,8 @@ one. Where followers are to have a message before its OK, both are served when t
 
 Theory of operation, in two tables. The first says when a publish is committed. All that a
 connection publishes between ``hold`` and ``release`` counts as one publish. ``MANY`` publishes are
-committed in any state; those to an occupied topic wait until it is vacated.
+committed in any state; those to an occupied topic wait until it is vacated, and those that a disk
+which hangs did not take wait until it answers.
 
     state                        event                  then
     n share the pass             publish                n + 1 share the pass
@@ -34,21 +35,23 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, NamedTuple
 
-from penstock.broker.publish.batching import Outcome
+from penstock.broker.publish.batching import Outcome, Staged
 from penstock.broker.publish.bounds import TopicFullError
 from penstock.broker.publish.records import Records
 from penstock.broker.topic import Topic
 from penstock.core.clock import Clock
-from penstock.core.errors import DiskFullError, ExitingError, StorageError
+from penstock.core.errors import DiskFullError, DiskHangsError, ExitingError, StorageError
 from penstock.core.units import MILLISECOND, SECOND
 from penstock.net.wakefulness import Wakefulness
 from penstock.node.replicas import Replicas
 from penstock.node.sync_place import SyncPlace
 from penstock.storage.durability import Durability
+from penstock.storage.files.patient_disk import Hand
 from penstock.storage.log import Log, SyncJob
 
 logger = logging.getLogger(__name__)
@@ -102,7 +105,9 @@ class Commits:
         durability: Durability,
         sync_every: int,
         replicas: Replicas | None = None,
+        hand: Hand | None = None,
     ) -> None:
+        """``hand`` writes for a disk that may hang."""
         self._failed: dict[tuple[Topic, str], StorageError] = {}
         self._clock = clock
         self._fsync = durability is Durability.FSYNC
@@ -121,11 +126,15 @@ class Commits:
         self._uncommitted = 0
         """Publishes since the last commit."""
         self._occupied: set[Topic] = set()
+        self._held_up: dict[Topic, list[Staged]] = {}
+        """The publishes of topics that are occupied because the disk does not answer."""
         self._syncs: defaultdict[Topic, _Syncs] = defaultdict(_Syncs)
         self._moved = asyncio.Event()
         """Set when a topic is vacated, and when the state of its syncs has changed."""
-        self._place = SyncPlace(clock)
+        self._place = SyncPlace(clock, hand)
         self._loop = asyncio.get_running_loop()
+        if hand is not None:
+            hand.answers.append(self._tell_disk_answers)
         self._wakefulness = Wakefulness(self._loop)
 
     def publish(
@@ -221,9 +230,37 @@ class Commits:
                 self._commit_topic(topic, now)
 
     def _commit_topic(self, topic: Topic, now: int) -> None:
-        start = topic.log.next_offset
+        start, staged = topic.log.next_offset, topic.staged
         outcomes, error = topic.commit()
+        if error is not None and isinstance(error, DiskHangsError) and not topic.config.bounds:
+            self._hold_up(topic, staged)
+            return
         self._appended(topic, start, outcomes, error, now)
+
+    def _hold_up(self, topic: Topic, staged: list[Staged]) -> None:
+        """Let publishes that the disk did not take wait until it answers."""
+        if not self._held_up:
+            logger.error("the disk does not answer: publishes wait")
+        self._held_up[topic] = staged
+        self._occupied.add(topic)
+
+    def _tell_disk_answers(self) -> None:
+        """Called in the thread of the disk."""
+        with suppress(RuntimeError):  # the loop may be closed
+            self._loop.call_soon_threadsafe(self._disk_answers)
+
+    def _disk_answers(self) -> None:
+        """Commit what has waited for the disk."""
+        held_up, self._held_up = self._held_up, {}
+        if held_up:
+            logger.info("the disk answers again")
+        for topic, staged in held_up.items():
+            # Not before: none may join those that were encoded already.
+            topic.staged[:0] = staged
+            self._dirty[topic] = None
+            self._occupied.discard(topic)
+        self._moved.set()
+        self.commit()
 
     def _appended(
         self,
@@ -237,7 +274,8 @@ class Commits:
         if error is not None or self._failed:
             self._note(topic, _WRITE, error)
         log = topic.log
-        waits = self._fsync or self._replicas is not None
+        replicas = self._replicas
+        waits = self._fsync or (replicas is not None and replicas.waits)
         # An #ephemeral topic is memory alone: there is no sync and no copy to wait for.
         if not waits or error is not None or not isinstance(log, Log):
             _answer(topic, log.next_offset - start, outcomes, error, now)
@@ -245,8 +283,8 @@ class Commits:
         elif self._fsync:
             self._sync_soon(topic, outcomes)
         else:
-            assert self._replicas is not None
-            self._await_copies(self._replicas, topic, log.append_offset, outcomes)
+            assert replicas is not None
+            self._await_copies(replicas, topic, log.append_offset, outcomes)
         if log.unsynced_messages >= self._sync_every:
             self._sync_if_due(topic, now)
 
@@ -319,7 +357,8 @@ class Commits:
         try:
             job = topic.log.begin_sync()
         except StorageError as error:
-            self._note(topic, _SYNC, error)
+            if not isinstance(error, DiskHangsError):
+                self._note(topic, _SYNC, error)
             _tell(outcomes, error)
             return
         if job is None:  # the log has failed meanwhile, or has nothing to sync
@@ -348,7 +387,7 @@ class Commits:
             )
         self._note(topic, _SYNC, error)
         replicas = self._replicas
-        if error is None and self._fsync and replicas is not None:
+        if error is None and self._fsync and replicas is not None and replicas.waits:
             assert isinstance(topic.log, Log)
             self._await_copies(replicas, topic, topic.log.synced_offset, outcomes)
         else:

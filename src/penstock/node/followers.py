@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from penstock.core.clock import Clock
@@ -65,6 +65,25 @@ class Followers:
         ends = sorted((each.ends.get(place, 0) for each in self._known.values()), reverse=True)
         # Never beyond our own end, whatever a follower says.
         return min(ends[count - 1], log.append_offset) if len(ends) >= count else 0
+
+    def copied_by(self, addresses: Iterable[str], name: str, log: Log) -> int:
+        """The offset up to which all of these followers have a log."""
+        place, found = (name, log.id_base), [self._known.get(each) for each in addresses]
+        ends = [0 if each is None else each.ends.get(place, 0) for each in found]
+        return min([*ends, log.append_offset])
+
+    def count(self, addresses: Iterable[str]) -> int:
+        """The number of these that follow."""
+        return sum(each in self._known for each in addresses)
+
+    def has_all(self, address: str, logs: Iterable[tuple[str, Log]]) -> bool:
+        """True if a follower has all that can be read of these logs."""
+        known = self._known.get(address)
+        return known is not None and all(
+            known.ends.get((name, log.id_base), 0) >= log.next_offset
+            for name, log in logs
+            if log.next_offset > log.start_offset
+        )
 
     def _tell(self) -> None:
         for each in self.changed:

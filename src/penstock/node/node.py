@@ -12,6 +12,7 @@ from penstock.broker.broker import Broker
 from penstock.core.clock import Clock
 from penstock.core.errors import StorageError
 from penstock.net.budget import UNREAD_S, Memory, MemoryQueue
+from penstock.net.vitals.stand_in import StandIn
 from penstock.net.vitals.vitals import HEALTHY, Vitals
 from penstock.node.commits import Commits
 from penstock.node.dead_letters import DeadLetters, Letters
@@ -19,11 +20,13 @@ from penstock.node.dialect import Dialect
 from penstock.node.followers import Followers
 from penstock.node.group_retention import GroupRetention
 from penstock.node.housekeeping import Housekeeping
+from penstock.node.lease import Lease
 from penstock.node.log_groups import LogGroups
 from penstock.node.node_metrics import NodeMetrics
 from penstock.node.node_options import NodeOptions
 from penstock.node.registry import Registry, TopicList
 from penstock.node.replicas import Replicas
+from penstock.storage.files.patient_disk import PatientDisk
 
 logger = logging.getLogger("penstock.node")
 
@@ -52,9 +55,15 @@ class Node:
         self.topic_list = topic_list
         wanted = options.replicas()
         self.followers = Followers(clock)
-        self.replicas = Replicas(clock, wanted, self.followers) if wanted.acked else None
-        """The copies that an OK waits for; None where it waits for none."""
-        self.commits = Commits(clock, options.durability, options.sync_every, self.replicas)
+        self.lease = Lease(clock) if options.needs_lease else None
+        self.replicas = None
+        """The copies and the lease that an OK waits for; None where it waits for neither."""
+        if wanted.acked or self.lease is not None:
+            self.replicas = Replicas(clock, wanted, self.followers, self.lease)
+        disk = broker.store.disk
+        self._disk = disk if isinstance(disk, PatientDisk) else None
+        hand = self._disk.hand if self._disk is not None else None
+        self.commits = Commits(clock, options.durability, options.sync_every, self.replicas, hand)
         self.registry = Registry(broker, self.commits, topic_list, clock)
         self.log_groups = LogGroups(clock, options.group_retention)
         dead_letters = DeadLetters(self.registry, self.commits, clock, letters)
@@ -70,6 +79,8 @@ class Node:
         )
         self.vitals = Vitals(program, clock, health=lambda: self.health)
         self.vitals.checks.append(self._missing)
+        held_up_ns = self._disk.hand.held_up_ns if self._disk is not None else lambda: 0
+        self.stand_in = StandIn(self.vitals, held_up_ns)
         metrics = NodeMetrics(
             broker,
             lambda: self.health,
@@ -89,12 +100,22 @@ class Node:
         self.housekeeping.start()
         self.vitals.start()
         self._is_started = True
+        if self._disk is not None:
+            self._disk.hand.watch()
+            self.stand_in.start()
+
+    @property
+    def _disk_problem(self) -> StorageError | None:
+        """The error of a disk that does not answer."""
+        return None if self._disk is None else self._disk.problem(self.broker.store.data_path)
 
     def _missing(self) -> list[str]:
         """Lines while the node cannot do its work; files damaged in the past are no reason."""
         if not self._is_started:
             return ["NOK - not all ports are open yet"]
-        error = self.commits.health or self.broker.problem
+        if self.lease is not None and (reason := self.lease.refusal):
+            return [f"NOK - {reason}"]
+        error = self._disk_problem or self.commits.health or self.broker.problem
         return [] if error is None else [f"NOK - {error}"]
 
     @property
@@ -105,7 +126,7 @@ class Node:
     @property
     def health(self) -> str:
         """``OK``, or what is wrong with the disk."""
-        error = self.commits.health or self.broker.health
+        error = self._disk_problem or self.commits.health or self.broker.health
         return HEALTHY if error is None else f"NOK - {error}"
 
     async def close(self) -> None:
@@ -116,6 +137,9 @@ class Node:
         # First: its ticks would meet files that are closed.
         self.housekeeping.stop()
         self.vitals.close()
+        self.stand_in.stop()
+        if self._disk is not None:
+            self._disk.hand.rest()
         await self.commits.settle()
         try:
             await self.topic_list.write()

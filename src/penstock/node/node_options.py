@@ -20,6 +20,7 @@ from penstock.core.settings.options import option
 from penstock.core.settings.tls_kinds import TLS_MIN_VERSION
 from penstock.core.settings.web_options import WebOptions
 from penstock.core.units import MINUTE, SECOND
+from penstock.node.max_lag import MAX_LAG, MaxLag
 from penstock.node.replicas import Missing, ReplicaOptions
 from penstock.storage.durability import Durability
 
@@ -96,6 +97,15 @@ class NodeOptions(WebOptions):
         Missing.REFUSE,
         "while fewer copies follow: refuse publishes, or go-on without",
         kind=Choice(Missing, "way", "way"),
+    )
+    needs_lease: bool = option(
+        False, "take publishes only while `penstock lease` renews the lease of this node"
+    )
+    promote_max_lag: MaxLag = option(
+        MaxLag(),
+        "most that the promotion of this follower may lose without --force: a time (1s) or a "
+        "number of messages",
+        kind=MAX_LAG,
     )
     promote_before_hook: str = option(
         "",

@@ -24,7 +24,7 @@ from penstock.node import metadata
 from penstock.node.dead_letters import Letters
 from penstock.node.node import Node
 from penstock.node.node_options import NodeOptions
-from penstock.storage.files.disk import OsDisk
+from penstock.storage.files.patient_disk import PatientDisk
 from penstock.storage.log import LogOptions
 from penstock.storage.retention import Retention
 from penstock.storage.store import Store
@@ -82,7 +82,7 @@ def _open_broker(options: NodeOptions, prepare: Callable[[Store], object], clock
     )
     data_path = options.data_path or os.getcwd()
     try:
-        store = Store(OsDisk(), data_path, log_options)
+        store = Store(PatientDisk(), data_path, log_options)
     # Not about the lock, which Go's words below are for.
     except LaterFormatError:
         raise

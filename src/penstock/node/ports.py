@@ -97,6 +97,11 @@ class Ports:
         )
 
     @property
+    def plain(self) -> list[Listener]:
+        """The ports with HTTP that are open, without TLS."""
+        return [self._http] if self._http is not None else []
+
+    @property
     def replication(self) -> int:
         return self._replication.port if self._replication else 0
 

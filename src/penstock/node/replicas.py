@@ -21,6 +21,7 @@ from penstock.core.clock import Clock
 from penstock.core.errors import ExitingError, LateCopyError, NotCopiedError, StorageError
 from penstock.core.units import SECOND
 from penstock.node.followers import Followers, Place
+from penstock.node.lease import Lease
 from penstock.storage.log import Log
 
 logger = logging.getLogger("penstock.replication")
@@ -60,11 +61,18 @@ class Replicas:
     """
 
     def __init__(
-        self, clock: Clock, options: ReplicaOptions, followers: Followers | None = None
+        self,
+        clock: Clock,
+        options: ReplicaOptions,
+        followers: Followers | None = None,
+        lease: Lease | None = None,
     ) -> None:
         self.options = options
+        self.lease = lease
+        """The lease without which nothing is acknowledged; None where none is needed."""
         self.followers = Followers(clock) if followers is None else followers
-        self.followers.changed.append(self._changed)
+        if self.waits:
+            self.followers.changed.append(self._changed)
         self.on_copied: Copied = lambda topic, outcomes, end: None
         self.on_news: Callable[[], None] = lambda: None
         self._clock = clock
@@ -78,14 +86,47 @@ class Replicas:
     @property
     def refusal(self) -> StorageError | None:
         """The error of a publish now; None if it is taken."""
+        if self.lease is not None and (reason := self.lease.refusal):
+            return NotCopiedError(reason)
         if self._is_enough or self.options.missing is Missing.GO_ON:
             return None
-        return NotCopiedError(f"{len(self.followers)} of {self.options.acked} copies follow")
+        return NotCopiedError(f"{self._present} of {self.options.acked} copies follow")
+
+    @property
+    def _members(self) -> tuple[str, ...] | None:
+        """The copies that have to have everything; None if any will do."""
+        return None if self.lease is None else self.lease.members
+
+    @property
+    def _present(self) -> int:
+        """The number of copies that follow and count."""
+        members = self._members
+        return len(self.followers) if members is None else self.followers.count(members)
+
+    @property
+    def _may_go_on(self) -> bool:
+        """True if publishes are acknowledged without copies."""
+        # Of members the lease says that they have everything, until it names them no more.
+        return self.options.missing is Missing.GO_ON and not self._members
+
+    @property
+    def waits(self) -> bool:
+        """True if publishes wait for copies."""
+        return self.options.acked > 0
+
+    def granted(self) -> None:
+        """Look again: the lease names others."""
+        self._changed()
 
     @property
     def in_force(self) -> int:
         """The number of copies of what is acknowledged now."""
         return self.options.acked if self._is_enough else 0
+
+    @property
+    def promised(self) -> int:
+        """The number of copies without which nothing is acknowledged, whatever happens."""
+        return self.options.acked if self.options.missing is Missing.REFUSE else 0
 
     def figures(self) -> dict[str, Any]:
         """The part of /stats."""
@@ -107,7 +148,7 @@ class Replicas:
         self._held.setdefault(topic, deque()).append(
             _WaitingPublishes(end, self._clock.monotonic_ns(), outcomes)
         )
-        if not self._is_enough and self.options.missing is Missing.GO_ON:
+        if not self._is_enough and self._may_go_on:
             self._release(topic, end)
         elif not self._has_news:
             self._has_news = True
@@ -137,7 +178,13 @@ class Replicas:
         self._look()
         for topic in list(self._held):
             assert isinstance(topic.log, Log)
-            end = self.followers.copied(topic.name, topic.log, self.options.acked)
+            members = self._members
+            if members:
+                end = self.followers.copied_by(members, topic.name, topic.log)
+            elif self._may_go_on and not self._is_enough:
+                end = topic.log.copies_end
+            else:
+                end = self.followers.copied(topic.name, topic.log, self.options.acked)
             if end > topic.log.next_offset:
                 self._release(topic, end)
 
@@ -182,11 +229,13 @@ class Replicas:
 
     def _look(self) -> None:
         """See whether enough follow, and say so when that has changed."""
-        present, acked = len(self.followers), self.options.acked
+        present, acked = self._present, self.options.acked
         self._is_enough = present >= acked
         if self._is_enough is self._is_said:
             return
         self._is_said = self._is_enough
+        if not self.waits:
+            return
         if self._is_enough:
             logger.info("copies that follow: %d; an OK waits for %d", present, acked)
         elif self.options.missing is Missing.REFUSE:
@@ -195,7 +244,7 @@ class Replicas:
             logger.error(
                 "%d of %d copies follow: publishes are acknowledged without them", present, acked
             )
-            for topic in list(self._held):
+            for topic in list(self._held) if self._may_go_on else ():
                 assert isinstance(topic.log, Log)
                 self._release(topic, topic.log.copies_end)
 

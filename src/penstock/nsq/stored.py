@@ -48,10 +48,10 @@ class StoredRange(NamedTuple):
             yield Stored(offset, identifier, batch.timestamp_ns, body, origin)
 
 
-def origin_topic(batch: Batch) -> str:
-    """The topic that a batch of dead letters came from; empty for other messages."""
+def origin_of(batch: Batch) -> tuple[str, str]:
+    """The topic and channel that a batch of dead letters came from; empty for other messages."""
     origins = decode_origins(batch.note)
-    return origins.topic if origins is not None else ""
+    return (origins.topic, origins.channel) if origins is not None else ("", "")
 
 
 def as_object(message: Stored) -> dict[str, Any]:

@@ -88,6 +88,8 @@ class Copy:
         self.moment = moment
         self._damaged: list[TopicCopy] = []
         self._run = ""
+        self.last_end = End("", 0, more=False)
+        """The end of the last answer that was taken."""
         self._number = 0
         self._asks_all = self._is_all = False
         self._hurries = True
@@ -178,6 +180,7 @@ class Copy:
         self._number += 1  # it is taken once
         if isinstance(hello, Hello):
             return hello
+        self.last_end = end
         if self.refuse_foreign:
             self._check_foreign(parts)
             if self._drop_damaged():

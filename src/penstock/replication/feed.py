@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
+import msgspec
+
 from penstock.replication.messages import (
     Batches,
     Diverged,
@@ -54,20 +56,28 @@ class Source:
         served: Callable[[], Iterable[CopiedTopic]],
         files: Callable[[], Mapping[str, bytes]],
         hello: Hello,
+        acked: Callable[[], tuple[int, int]] = lambda: (0, 0),
     ) -> None:
+        """``acked`` gives ``End.acked`` and ``End.copies``."""
         self._served = served
         self._files = files
         self._hello = hello
+        self._acked = acked
 
-    def answer(self, fetch: Fetch) -> list[Buffer]:
-        """The pieces of the answer to a request. Raises StorageError."""
+    def answer(self, fetch: Fetch, waited_ns: int = 0) -> list[Buffer]:
+        """The pieces of the answer to a request that came ``waited_ns`` ago. Raises
+        StorageError.
+        """
         # Positions in journals and checked ends were those of another run: it compares all first.
         if fetch.run != self._hello.run:
             return [
                 *encode_part(self._hello),
                 *encode_part(End(self._hello.run, fetch.number, more=True)),
             ]
-        return _Answer(fetch).of(self._files(), self._served())
+        acked, copies = self._acked()
+        end = End(fetch.run, fetch.number, more=False, waited_ns=waited_ns, acked=acked,
+                  copies=copies)  # fmt: skip
+        return _Answer(fetch, end).of(self._files(), self._served())
 
     def copied(self, fetch: Fetch) -> dict[tuple[str, int], int]:
         """The ends of what the follower keeps, by topic and log, of logs that go on from there."""
@@ -118,8 +128,9 @@ def _changed(fetch: Fetch, files: Mapping[str, bytes]) -> Iterable[str]:
 class _Answer:
     """One answer, as it grows."""
 
-    def __init__(self, fetch: Fetch) -> None:
+    def __init__(self, fetch: Fetch, end: End) -> None:
         self._fetch = fetch
+        self._end = end
         self._pieces: list[Buffer] = []
         self._room = min(max(fetch.nbytes, 1), NBYTES_MAX)
         self._more = False
@@ -133,7 +144,7 @@ class _Answer:
         self._gone(held.keys() - {each.name for each in served}, held)
         for each in served:
             self._topic(each, held.get(each.name))
-        self._pieces += encode_part(End(self._fetch.run, self._fetch.number, self._more))
+        self._pieces += encode_part(msgspec.structs.replace(self._end, more=self._more))
         return self._pieces
 
     def _gone(self, names: Iterable[str], held: Mapping[str, FollowerTopic]) -> None:

@@ -10,12 +10,15 @@ from typing import Final
 
 from penstock.cluster.replication_status import BEHIND_S
 from penstock.core.clock import Clock
+from penstock.core.counted import counted
 from penstock.core.errors import PenstockError, StorageError
 from penstock.core.units import SECOND
 from penstock.net import threads
 from penstock.net.tasks import spawn
+from penstock.node.max_lag import MaxLag
 from penstock.replication.copy import Copy
 from penstock.replication.feed import NBYTES_MAX
+from penstock.replication.lag import FRESH_NS, Lag
 from penstock.replication.messages import Hello, ReplicationError, encode_fetch
 from penstock.replication.peer import Peer, PeerError
 from penstock.replication.state import ReplicationState
@@ -27,13 +30,12 @@ logger = logging.getLogger("penstock.replication")
 # The primary answers after a second even without news (`primary.WAIT_NS`), so a node that is silent
 # for ten times that is gone.
 ASK_S: Final = 10.0
+NOT_OURS: Final = ("OTHER_HISTORY", "NOT_FOUND")
+"""Refusals of a node that is not the primary of this copy any more, perhaps after a new disk."""
+TAKES_NOTHING: Final = (*NOT_OURS, "FOLLOWER")
 RETRY_S: Final = 0.25
-RETRY_S_MAX: Final = 5.0
-FRESH_NS: Final = 3 * SECOND
-"""The age up to which a request counts as new: its answer and the next one may take a second each.
-"""
-
-
+RETRY_S_MAX: Final = 1.0
+"""Less than ``lag.UNSEEN_NS``: a port that stays closed is seen to."""
 BEHIND_NS: Final = int(BEHIND_S * SECOND)
 """A copy that has lacked messages for longer, and knows it, has fallen behind."""
 
@@ -60,7 +62,9 @@ class Pulling:
         self._sync_timeout = sync_timeout
         self._is_fsync = copy.store.options.durability is Durability.FSYNC
         self._sync_at = 0
-        self._whole_ns: int | None = None
+        self.lag = Lag(clock)
+        self.acked = self.copies = 0
+        """Copies that have all that the primary acknowledges, and all that follow, as it said."""
         self._stopped = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._is_asking = False
@@ -114,6 +118,7 @@ class Pulling:
         try:
             body = await self._peer.post("/replication/fetch", encode_fetch(fetch), ASK_S)
         except PeerError as error:
+            self.unreached(error)
             raise self._refused(error) from error
         finally:
             self._is_asking = False
@@ -121,11 +126,13 @@ class Pulling:
             hello = copy.take(body)
         except StorageError:
             # The disk is full, say: what the answer held is known to be missing here.
-            self._note_behind(asked_ns)
+            self._note_behind()
             raise
         if hello is not None:
             self._begin(hello)
             return
+        made_ns = asked_ns + copy.last_end.waited_ns
+        self.acked, self.copies = copy.last_end.acked, copy.last_end.copies
         # Before the next request, which says what is here: at `fsync` only synced data counts.
         await self._sync()
         for tell in self.stepped:
@@ -133,13 +140,20 @@ class Pulling:
         if self.error is not None:
             logger.info("following %s, in epoch %d", self._peer.address, state.epoch)
             self.error = None
+        # What was acknowledged after it was made, the answer may not have.
+        self.lag.heard(made_ns, is_whole=copy.is_whole)
         if copy.is_whole:
-            self._whole_ns = asked_ns  # what is acknowledged after that, the answer may not have
             self._settle()
         else:
-            self._note_behind(asked_ns)
+            self._note_behind()
             if self._is_unsaved:
                 self._keep()
+
+    def unreached(self, error: PeerError) -> None:
+        """Note that the primary did not answer, or another node in its place."""
+        is_gone = error.is_closed or error.code in TAKES_NOTHING
+        is_ours = error.code == "FENCED" and error.successor.primary == self.address
+        self.lag.failed(is_closed=is_gone or is_ours)
 
     def _refused(self, error: PeerError) -> PenstockError:
         """The reason in words; a fenced node's is noted. Raises StorageError."""
@@ -177,6 +191,7 @@ class Pulling:
         """Follow this run of the primary, if it is one of ours. Raises ReplicationError."""
         state, address = self._standing, self._peer.address
         if state.history and hello.history != state.history:
+            self.lag.failed(is_closed=True)
             raise ReplicationError(
                 f"{address} has another history than this copy, perhaps a new disk: nothing was "
                 "changed here; promote this node, or give it an empty data path"
@@ -202,20 +217,20 @@ class Pulling:
         self._keep()
         self._copy.never_drop = False
 
-    def _note_behind(self, asked_ns: int) -> None:
+    def _note_behind(self) -> None:
         """Note it, to be written down, if an answer of the primary shows that this copy has fallen
         behind.
         """
-        if self._standing.was_whole and self._has_fallen_behind(asked_ns):
+        if self._standing.was_whole and self._has_fallen_behind():
             self._standing.was_whole = False
             self._is_unsaved = True
 
-    def _has_fallen_behind(self, asked_ns: int) -> bool:
+    def _has_fallen_behind(self) -> bool:
         """True if what this copy is known to lack is more than what is always on its way."""
         if self._copy.is_retaking:
             return True
-        late = self._whole_ns is None or asked_ns - self._whole_ns > BEHIND_NS
-        return late and self._copy.messages_behind > 0
+        age_ns = self.lag.behind_ns
+        return (age_ns is None or age_ns > BEHIND_NS) and self._copy.messages_behind > 0
 
     async def _sync(self) -> None:
         """Sync in a thread, at once at the level ``fsync``, else now and then. Raises
@@ -240,18 +255,30 @@ class Pulling:
         self.error = error
 
     @property
-    def unknown_ns(self) -> int | None:
-        """The age of the last request whose answer was all there was: younger messages may not be
-        here. None if no answer since the start was whole.
-        """
-        return None if self._whole_ns is None else self._clock.monotonic_ns() - self._whole_ns
-
-    @property
     def lag_ns(self) -> int | None:
-        """The time since all was here; 0 while it is, None if it never was since the start."""
-        since = self.unknown_ns
+        """The time in which the primary may have acknowledged what is not here; 0 while all is,
+        None if it never was since the start.
+        """
+        since = self.lag.ns
         is_whole = self.error is None and self._copy.is_whole
         return 0 if since is not None and is_whole and since < FRESH_NS else since
+
+    def lag_beyond(self, bound: MaxLag) -> str:
+        """The reason why a promotion might lose more than the bound; empty if it cannot."""
+        primary = self._peer.address
+        ns, silent_ns = self.lag.ns, self.lag.silent_ns
+        if ns is None or silent_ns is None:
+            return (
+                f"how far it is behind is not known, as it never had all that {primary} had since "
+                "it was started"
+            )
+        if bound.messages is None:
+            known = f"it last had all that {primary} had {ns / SECOND:.1f} s before"
+            return known if ns > bound.ns else ""
+        if silent_ns > FRESH_NS:
+            return f"it last heard from {primary} {silent_ns / SECOND:.1f} s before"
+        count = self._copy.messages_behind
+        return f"it knows of {counted(count, 'message')} that it has not" * (count > bound.messages)
 
 
 async def _run(job: SyncJob, ended: Callable[[StorageError | None], object]) -> None:

@@ -145,12 +145,17 @@ class Batches(msgspec.Struct, array_like=True, tag="b", frozen=True):
 class End(msgspec.Struct, array_like=True, tag="e", frozen=True):
     """The end of the answer to a request of this run, by its number.
 
-    ``more`` says that there was no room for all that is new.
+    ``more`` says that there was no room for all that is new, ``waited_ns`` how long after the
+    request the answer was made. ``acked`` copies have whatever this node acknowledges, of
+    ``copies`` that follow it; 0 if it may acknowledge without any.
     """
 
     run: str
     number: int
     more: bool
+    waited_ns: int = 0
+    acked: int = 0
+    copies: int = 0
 
 
 Head: TypeAlias = Hello | File | Gone | Diverged | JournalPiece | Batches | End

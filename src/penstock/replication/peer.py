@@ -27,13 +27,21 @@ ANSWER_MAX: Final = 512 * 1024 * 1024
 
 class PeerError(PenstockError):
     """The other node cannot be reached, or refuses; ``code`` is its refusal, ``told`` all of its
-    answer.
+    answer. ``is_closed``: its machine answers, and its port is closed.
     """
 
-    def __init__(self, text: str, code: str = "", told: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        text: str,
+        code: str = "",
+        told: dict[str, Any] | None = None,
+        *,
+        is_closed: bool = False,
+    ) -> None:
         super().__init__(text)
         self.code = code
         self.told = told or {}
+        self.is_closed = is_closed
 
     @property
     def successor(self) -> Successor:
@@ -129,7 +137,9 @@ class Peer:
         except EOFError:
             raise PeerError(f"{self.address} has closed the connection") from None
         except ConnectError as error:
-            raise PeerError(f"{self.address} cannot be reached: {reason(error.cause)}") from error
+            is_closed = isinstance(error.cause, ConnectionRefusedError)
+            text = f"{self.address} cannot be reached: {reason(error.cause)}"
+            raise PeerError(text, is_closed=is_closed) from error
         except (OSError, ValueError) as error:
             raise PeerError(f"{self.address}: {reason(error)}") from error
         return self._checked(reader.answer())

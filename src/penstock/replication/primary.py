@@ -11,7 +11,7 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 from msgspec import Struct
@@ -47,13 +47,16 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("penstock.replication")
 
-WAIT_NS: Final = SECOND
-"""A request that there is no news for is answered after this time all the same."""
+WAIT_NS: Final = SECOND // 2
+"""A request that there is no news for is answered after this time all the same: half of what a
+copy may lag by default, so that an idle node's copy does not."""
 # Room for all topics that a request may name (`messages.TOPICS_MAX`), 160 bytes each.
 FETCH_BODY_MAX: Final = 16 * 1024 * 1024
 WAITING_MAX: Final = 32
 GONE_NS: Final = 60 * SECOND
 """A follower that has not asked for longer is not shown any more."""
+GRANT_NS_MAX: Final = 3600 * SECOND
+"""The longest lease."""
 _FILES_NS: Final = SECOND
 _LOOK_SHARE: Final = 20  # with thousands of topics, looking for news may take this part of the time
 
@@ -76,7 +79,18 @@ class _Waiting(Struct, eq=False):
     fetch: Fetch
     later: DeferredResponse
     pace: Pace
+    asked_ns: int
     until_ns: int = 0
+
+
+class Grant(Struct):
+    """The lease of a primary in its epoch, until a time of its monotonic clock; ``members`` are
+    copies that have to have everything.
+    """
+
+    epoch: int
+    until_ns: int
+    members: Annotated[list[str], msgspec.Meta(max_length=FOLLOWERS_MAX)] = []
 
 
 class Primary:
@@ -158,6 +172,7 @@ class Primary:
         router.v1("GET", "/replication", self._status, quiet=True)
         router.v1("POST", "/replication/fetch", self._fetch, max_body=FETCH_BODY_MAX, quiet=True)
         router.v1("POST", "/replication/fence", self._fence)
+        router.v1("POST", "/replication/lease", self._lease, quiet=True)
 
     # --- what followers are given --------------------------------------------------------------
 
@@ -182,7 +197,7 @@ class Primary:
         # Of another run it says nothing: its logs are compared first, after the Hello.
         if fetch.run == self._run:
             self._count_copy(source, fetch)
-        waiting = _Waiting(fetch, DeferredResponse(), follower.pace)
+        waiting = _Waiting(fetch, DeferredResponse(), follower.pace, follower.asked_ns)
         is_full = len(self._waiting) >= WAITING_MAX
         # One that is behind keeps its way even where strangers have taken all places to wait.
         if fetch.run != self._run or (fetch.hurry and (is_full or follower.room is None)):
@@ -236,7 +251,8 @@ class Primary:
 
     def _complete(self, waiting: _Waiting) -> None:
         assert self._source is not None
-        response = answer_to(self._source, waiting.fetch)
+        waited_ns = self._node.clock.monotonic_ns() - waiting.asked_ns
+        response = answer_to(self._source, waiting.fetch, waited_ns)
         waiting.pace.sent(response.body_size())
         waiting.later.complete(response)
 
@@ -257,8 +273,14 @@ class Primary:
             raise ApiError(409, "LOWER_EPOCH")
         if self._source is None:
             hello = Hello(self._run, state.history, state.epoch, state.fork or {})
-            self._source = Source(self._served, self._small_files, hello)
+            self._source = Source(self._served, self._small_files, hello, self._acked)
         return self._source
+
+    def _acked(self) -> tuple[int, int]:
+        """The copies that have whatever this node acknowledges, of how many that follow."""
+        replicas = self._node.replicas
+        acked = replicas.promised if replicas is not None else 0
+        return acked, len(self._node.followers)
 
     def _own_standing(self) -> ReplicationState:
         """The standing, made with the first follower. ApiError 500."""
@@ -330,6 +352,26 @@ class Primary:
             return
         followers.heard(fetch.address, source.copied(fetch))
 
+    # --- its lease -----------------------------------------------------------------------------
+
+    def _lease(self, request: Request) -> Any:
+        """Acknowledge for some more seconds what the members have too."""
+        self._secret.check(request)
+        lease, replicas = self._node.lease, self._node.replicas
+        if lease is None or replicas is None:
+            raise ApiError(409, "NEEDS_NO_LEASE")
+        try:
+            grant = msgspec.json.decode(request.body, type=Grant)
+        except MALFORMED:
+            raise ApiError(400, "INVALID_BODY") from None
+        state = self._own_standing()
+        if state.role is not Role.PRIMARY or grant.epoch != state.epoch:
+            raise ApiError(409, "OTHER_EPOCH", epoch=state.known_epoch)
+        longest = self._node.clock.monotonic_ns() + GRANT_NS_MAX
+        lease.grant(min(grant.until_ns, longest), tuple(grant.members))
+        replicas.granted()
+        return self.figures()
+
     # --- the end of being primary --------------------------------------------------------------
 
     def _fence(self, request: Request) -> Any:
@@ -368,11 +410,16 @@ class Primary:
         level = self._node.replicas.figures() if self._node.replicas is not None else {}
         if state is None:
             none: dict[str, Any] = {"role": Role.PRIMARY, "epoch": 0, "followers": []}
+            if self._node.lease is not None:
+                none["lease"] = self._node.lease.figures()
             return none | level if level else None
         now = self._node.clock.monotonic_ns()
+        logs = [(each.name, each.log) for each in self._served()]
+        lease = self._node.lease
         followers = [
             {
                 "address": each.address,
+                "has_all": self._node.followers.has_all(each.address, logs),
                 "lag_messages": each.messages,
                 "lag_bytes": each.nbytes,
                 "asked_seconds_ago": round((now - each.asked_ns) / SECOND, 3),
@@ -385,6 +432,7 @@ class Primary:
             "history": state.history,
             "followers": followers,
             **({"before": state.primary} if state.primary else {}),
+            **({"lease": lease.figures()} if lease is not None else {}),
             **level,
         }
 
@@ -417,10 +465,10 @@ def fetch_of(request: Request) -> Fetch:
         raise ApiError(400, "INVALID_BODY", why=str(error)) from None
 
 
-def answer_to(source: Source, fetch: Fetch) -> Response:
-    """The answer to a request, at once."""
+def answer_to(source: Source, fetch: Fetch, waited_ns: int = 0) -> Response:
+    """The answer to a request that came ``waited_ns`` ago."""
     try:
-        pieces = source.answer(fetch)
+        pieces = source.answer(fetch, waited_ns)
     except StorageError:
         return json_response({"message": "INTERNAL_ERROR"}, 500)
     return Response(

@@ -24,6 +24,7 @@ from penstock.core.units import MILLISECOND, SECOND
 from penstock.net.budget import Memory
 from penstock.net.gate import ProtocolFactory
 from penstock.net.http.server.service import DeferredResponse, HttpServer
+from penstock.net.tasks import spawn
 from penstock.net.tls.tls_server import over_tls
 from penstock.net.vitals.vitals import HEALTHY, Vitals
 from penstock.node.node_options import NodeOptions
@@ -31,7 +32,8 @@ from penstock.node.ports import Ports, server_tls
 from penstock.replication.copied_node import CopiedNode
 from penstock.replication.copy import Copy, small_files
 from penstock.replication.feed import Source
-from penstock.replication.following import Pulling
+from penstock.replication.finding import Search, find_primaries
+from penstock.replication.following import NOT_OURS, Pulling
 from penstock.replication.hooks import Hooks
 from penstock.replication.messages import Hello
 from penstock.replication.peer import Fence, Peer, PeerError, Successor, address_of
@@ -44,7 +46,7 @@ from penstock.replication.state import (
     write_state,
 )
 from penstock.replication.successor import ASK_S, shown, tell
-from penstock.storage.files.disk import OsDisk
+from penstock.storage.files.patient_disk import PatientDisk
 from penstock.storage.log import LogOptions
 from penstock.storage.store import Store
 
@@ -72,6 +74,10 @@ class NotWholeError(PenstockError):
         self.behind = behind
 
 
+class LagError(PenstockError):
+    """A promotion that might lose more than ``--promote-max-lag``."""
+
+
 EndRole = Callable[[], Awaitable[None] | None]
 """A way to end a node's role; what is given is done once it serves in the next one."""
 DRAIN_S: Final = 30.0
@@ -82,8 +88,6 @@ _REMEDIES: Final = {
     "mqbroker": "brokerRole=SLAVE and a brokerId above 0 make it a copy",
 }
 """The way of a fenced node to be of use again, by program; the primary's address goes in."""
-NOT_OURS: Final = ("OTHER_HISTORY", "NOT_FOUND")
-"""Refusals of a node that is no primary of this copy any more, perhaps after a new disk."""
 
 
 class Standby:
@@ -112,11 +116,15 @@ class Standby:
         self._turn = turn
         self._data_path = options.data_path or os.getcwd()
         is_own = not state.history or not state.is_settled
+        self._disk = PatientDisk()
         self.copy = Copy(
-            _open_store(options, self._data_path), never_drop=is_own, moment=f"{clock.wall_ns()}"
+            _open_store(options, self._data_path, self._disk),
+            never_drop=is_own,
+            moment=f"{clock.wall_ns()}",
         )
         self.copy.refuse_foreign = not state.history and bool(self.copy.topics)
         state.was_whole = state.was_whole and not self.copy.is_retaking
+        self._program = program
         self._remedy = _REMEDIES[program]
         self.vitals = Vitals(program, clock, health=lambda: self.health)
         self.vitals.checks.append(lambda: [f"NOK - {self.refusal}"])
@@ -127,9 +135,17 @@ class Standby:
         """The answers to those who promote this node, who have them once it takes publishes."""
         self.serves: Awaitable[None] | None = None
         """Done then; None before the promotion."""
+        self.searches: list[Search] = []
+        """Ways to learn of nodes, of which one may be the primary once the one before is gone."""
+        self.stepped: list[Callable[[], None]] = []
+        """Called when an answer was taken (``Pulling.stepped``)."""
+        self._finding: asyncio.Task[None] | None = None
         self._peer: Peer | None = None
         self._http: HttpServer | None = None
         self._promoting = asyncio.Lock()
+        self._in_sync = False
+        """True if a lease says that all that the primary acknowledged is here."""
+        self._epoch_least = 0
 
     async def open(self, http: HttpServer, tcp: ProtocolFactory | None = None) -> None:
         """Open the ports and follow; ``tcp`` answers NSQ's clients, where their port is open.
@@ -145,16 +161,62 @@ class Standby:
         self.vitals.start()
         if read_state(self.copy.store.disk, self._data_path) != self.state:
             self.save()  # else it follows on a full disk too
-        # It follows nobody before it is told whom (``--follow``): some messages may be here alone.
+        self._disk.hand.watch()
+        # It follows nobody by itself while some messages may be here alone.
         if self.state.role is Role.FENCED:
             logger.error("%s; %s", self.refusal, self._only_here_told())
-            return
+            self._return_as_copy()
+        else:
+            self._follow()
+
+    def _follow(self) -> None:
+        """Begin to follow the primary."""
         self._peer = Peer(self.state.primary, self.options, self.secret)
         self.pulling = Pulling(
             self.copy, self.state, self._peer, self.clock, self.save, self.options.sync_timeout
         )
         self.pulling.address = self.address
+        self.pulling.stepped = self.stepped
         self.pulling.start()
+        if self._finding is None:
+            self._finding = spawn(find_primaries(self), "find the primary")
+
+    @property
+    def is_lost(self) -> bool:
+        """True while this copy follows nobody, and is not being promoted."""
+        is_following = self.pulling is None or self.pulling.error is None
+        return not (is_following or self._promoting.locked())
+
+    async def follow_instead(self, primary: str) -> None:
+        """Follow another node from now on. Raises PenstockError."""
+        async with self._promoting:
+            if self.pulling is None or self.state.role is not Role.FOLLOWER:
+                return
+            await self.pulling.stop()
+            if self._peer is not None:
+                await self._peer.close()
+            self.state.follow(primary)
+            self.save()
+            self._follow()
+
+    def _return_as_copy(self) -> None:
+        """Follow the successor of this fenced node if nothing is here alone, where nodes change
+        their roles by themselves. Raises StorageError.
+        """
+        state = self.state
+        # It says where its epoch began once it is primary: then it has taken all that it wants.
+        is_told = state.fork is not None and bool(state.primary)
+        is_nsqd = self._program == "nsqd"
+        changes = self.options.follow or (is_nsqd and self.options.needs_lease)
+        if not (is_told and changes) or self.pulling is not None or self.only_here():
+            return
+        logger.warning("nothing is here alone: this node becomes a copy of %s", state.primary)
+        state.follow(state.primary)
+        self.save()
+        if is_nsqd:
+            self._follow()
+        else:  # it opens other ports as a copy
+            self._turn()
 
     def node(self) -> CopiedNode:
         """The copy as a node of another dialect, which only reads."""
@@ -174,6 +236,7 @@ class Standby:
         write_state(self.copy.store.disk, self._data_path, state)
         self.state = state
         logger.error("%s; %s", self.refusal, self._only_here_told())
+        self._return_as_copy()
 
     # --- what it says --------------------------------------------------------------------------
 
@@ -238,18 +301,25 @@ class Standby:
         """``OK``, or why this node does not follow."""
         if self.state.role is Role.FENCED:
             return f"NOK - {self.refusal}"
+        if problem := self._disk.problem(self._data_path):
+            return f"NOK - {problem}"
         error = self.pulling.error if self.pulling is not None else None
         return HEALTHY if error is None else f"NOK - cannot follow: {error}"
 
     # --- promotion -----------------------------------------------------------------------------
 
-    async def promote(self, *, force: bool = False) -> dict[str, object]:
+    async def promote(
+        self, *, force: bool = False, in_sync: bool = False, epoch: int = 0
+    ) -> dict[str, object]:
         """Become primary: the old one is asked to step back, and all it has is taken, if it can be
         reached. Raises PenstockError; then this node goes on as it was.
 
         A copy that is not whole is not promoted unless by ``force``, reachable primary or not:
         what it lacks may take longer to come than an old primary that has stepped back can wait.
+        ``in_sync``: a lease says that it has all that was acknowledged, however long it has heard
+        nothing. ``epoch`` is the least one that it may have.
         """
+        self._in_sync, self._epoch_least = in_sync, epoch
         async with self._promoting:
             if self.pulling is None or self._peer is None or not self.state.history:
                 raise PenstockError("only a follower that has followed can be promoted")
@@ -257,6 +327,8 @@ class Standby:
                 raise PenstockError("this node is being promoted already")
             if not force:
                 self._check_whole()
+                if self.pulling.error is not None:
+                    self._check_lag()
             try:
                 return await self._try(self.pulling, self._peer, force=force)
             except SteppedBackError as error:
@@ -275,15 +347,51 @@ class Standby:
         if not state.was_whole:
             raise NotWholeError(self._lacks(), self.copy.behind)
 
+    @property
+    def lag_refusal(self) -> str:
+        """The reason why a promotion needs force by ``--promote-max-lag``, where the primary is
+        gone; empty if it needs none.
+        """
+        bound, pulling = self.options.promote_max_lag, self.pulling
+        reason = "" if pulling is None or self._in_sync else pulling.lag_beyond(bound)
+        if not reason or pulling is None:
+            return ""
+        copied = (
+            f"{self.state.primary} acknowledged only what a copy has, so nothing is lost if no "
+            "other node has copied it: "
+            if pulling.acked
+            else ""
+        )
+        return (
+            f"{reason}, which is beyond --promote-max-lag={bound}: {copied}"
+            "wait until it follows again, or promote it with --force"
+        )
+
+    @property
+    def needs_force(self) -> str:
+        """The reason why only force makes this node primary now; empty if it needs none."""
+        try:
+            self._check_whole()
+        except PenstockError as error:
+            return str(error).removeprefix("not promoted: ")
+        is_followed = self.pulling is not None and self.pulling.error is None
+        return "" if is_followed else self.lag_refusal
+
+    def _check_lag(self) -> None:
+        """Raise LagError where the primary may have acknowledged too much that is not here."""
+        if reason := self.lag_refusal:
+            raise LagError(f"not promoted: this copy may lack too much: {reason}")
+
     async def _try(self, pulling: Pulling, peer: Peer, *, force: bool) -> dict[str, object]:
         """Become primary in the next epoch. Raises PenstockError; then this node follows on."""
         facts = self._facts(pulling, force=force)
         # The hook comes first: it may refuse, and until it agrees this copy goes on following.
-        epoch = await self._hooks.before(self.state, self.state.next_epoch, facts)
+        least = max(self.state.next_epoch, self._epoch_least)
+        epoch = await self._hooks.before(self.state, least, facts)
         # From here on this copy moves only by ``_drain``.
         await pulling.stop()
         try:
-            return await self._promote(pulling, peer, epoch)
+            return await self._promote(pulling, peer, epoch, force=force)
         except PenstockError:
             pulling.resume()
             raise
@@ -307,15 +415,23 @@ class Standby:
         """The state of the copy, in the environment of a hook that decides."""
         seconds = seconds_up(pulling.lag_ns)
         return {
+            "PENSTOCK_MAX_LAG": str(self.options.promote_max_lag),
+            "PENSTOCK_LAG_MESSAGES": str(self.copy.messages_behind),
             "PENSTOCK_WHOLE": "true" if self.state.was_whole else "false",
             "PENSTOCK_FORCE": "true" if force else "false",
             "PENSTOCK_LAG_SECONDS": "" if seconds is None else f"{seconds:g}",
         }
 
-    async def _promote(self, pulling: Pulling, peer: Peer, epoch: int) -> dict[str, object]:
-        unknown_ns = pulling.unknown_ns
-        was_told = await self._step_back(peer, epoch)
+    async def _promote(
+        self, pulling: Pulling, peer: Peer, epoch: int, *, force: bool
+    ) -> dict[str, object]:
+        was_told = await self._step_back(pulling, peer, epoch)
         is_whole = was_told and await self._drain(pulling)
+        if not is_whole and not force:
+            self._check_lag()  # again: now it is known that the rest does not come
+        lost_ns = pulling.lag.ns
+        # Each follower had it before the OK, and this is one of them.
+        is_copied = self._in_sync or (pulling.acked >= pulling.copies > 0 and not self.lag_refusal)
         for copy in self.copy.topics.values():
             copy.cancel_commit()
         # Much may be unsynced; the ports answer meanwhile.
@@ -343,14 +459,15 @@ class Standby:
             "old_primary_told": was_told,
             "before_hook": bool(self.options.promote_before_hook),
             "whole": is_whole,
-            "lag_seconds": 0 if is_whole else seconds_up(unknown_ns),
+            "copied": is_copied,
+            "lag_seconds": 0 if is_whole else seconds_up(lost_ns),
             "lag_messages": self.copy.messages_behind,
         }
 
-    async def _step_back(self, peer: Peer, epoch: int) -> bool:
+    async def _step_back(self, pulling: Pulling, peer: Peer, epoch: int) -> bool:
         fence = Fence(self.state.history, epoch, self.address, None)
         try:
-            return await tell(peer, fence)
+            return await tell(peer, fence, pulling.unreached)
         except PeerError as error:
             # Nobody of this history is there, so nobody there can give an OK for it.
             if error.code in NOT_OURS:
@@ -381,8 +498,13 @@ class Standby:
     async def close(self) -> None:
         """End all connections and close the data path."""
         await self.ports.close()
+        if self._finding is not None:
+            self._finding.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._finding
         if self.pulling is not None:
             await self.pulling.stop()
+        self._disk.hand.rest()
         if self._peer is not None:
             await self._peer.close()
         if self._http is not None:
@@ -399,13 +521,13 @@ def seconds_up(nanoseconds: int | None) -> float | None:
     return None if nanoseconds is None else -(-nanoseconds // MILLISECOND) / 1000
 
 
-def _open_store(options: NodeOptions, data_path: str) -> Store:
+def _open_store(options: NodeOptions, data_path: str, disk: PatientDisk) -> Store:
     """Open the store of the data path. Raises ConfigError, LaterFormatError."""
     log_options = LogOptions(
         options.max_bytes_per_file, max(0, options.mem_queue_size), options.durability
     )
     try:
-        return Store(OsDisk(), data_path, log_options)
+        return Store(disk, data_path, log_options)
     except LaterFormatError:
         raise
     except StorageError as error:

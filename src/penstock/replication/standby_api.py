@@ -6,8 +6,9 @@ All else that nsqd has is refused with 503, which says where it is.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -18,7 +19,7 @@ from penstock.broker.topic import Topic
 from penstock.core.chance import SystemChance
 from penstock.core.clock import Clock
 from penstock.core.errors import PenstockError
-from penstock.core.settings.version import NSQ_VERSION, version_line
+from penstock.core.settings.version import NSQ_VERSION, go_line
 from penstock.core.units import SECOND
 from penstock.net.http.server.deferred_response import deferred_response_of
 from penstock.net.http.server.guard import Guard
@@ -43,8 +44,10 @@ from penstock.replication.primary import (
     fetch_of,
     succeeded,
 )
-from penstock.replication.standby import NotWholeError, Standby
+from penstock.replication.standby import LagError, NotWholeError, Standby
 from penstock.replication.state import Role
+
+EPOCHS: Final = re.compile("[0-9]{1,18}")
 
 logger = logging.getLogger("penstock.replication")
 
@@ -165,6 +168,9 @@ class StandbyRouter(ApiRouter):
             "lag_messages": copy.messages_behind,
             "lag_bytes": copy.nbytes_behind,
             "lag_seconds": None if lag_ns is None else round(lag_ns / SECOND, 3),
+            "max_lag": str(standby.options.promote_max_lag),
+            "needs_force": standby.needs_force,
+            "messages": sum(end for _, end in copy.ends.values()),
             "topics": len(copy.topics),
             "put_aside": copy.put_aside,
             "promotion_seconds": standby.promotion_s,
@@ -178,7 +184,7 @@ class StandbyRouter(ApiRouter):
         standby = self._standby
         figures = self.figures()
         if Query.parse(request.query).get("format") != "json":
-            head = f"{version_line('nsqd')}\n\nHealth: {standby.health}\n\nReplication:\n"
+            head = f"{go_line('nsqd')}\n\nHealth: {standby.health}\n\nReplication:\n"
             lines = [f"   {name:<25}\t{value}\n" for name, value in figures.items()]
             return text_response(head + "".join(lines))
         return json_response(
@@ -243,13 +249,22 @@ class StandbyRouter(ApiRouter):
     async def _promoted(self, request: Request) -> Any:
         standby = self._standby
         try:
-            force = Query.parse(request.query).get("force") == "true"
-            answer = await standby.promote(force=force)
+            query = Query.parse(request.query)
+            epoch = query.get("epoch") or "0"
+            if not EPOCHS.fullmatch(epoch):
+                raise ApiError(400, "INVALID_EPOCH")
+            answer = await standby.promote(
+                force=query.get("force") == "true",
+                in_sync=query.get("in_sync") == "true",
+                epoch=int(epoch),
+            )
             if standby.serves is not None:
                 await standby.serves
             return answer
         except NotWholeError as error:
             raise ApiError(409, "NOT_WHOLE", why=str(error), behind=error.behind) from None
+        except LagError as error:
+            raise ApiError(409, "LAGS", why=str(error)) from None
         except HookError as error:
             why = f"not promoted: {error}"
             raise ApiError(409, "HOOK_REFUSED", why=why) from None

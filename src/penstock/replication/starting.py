@@ -81,6 +81,8 @@ async def decide(
         return await _as_follower(options, state, secret)
     if state is None or state.role is Role.FENCED:
         return state
+    if state.role is Role.FOLLOWER and options.needs_lease:
+        return state  # which of them is primary, the lease decides
     if state.role is Role.FOLLOWER:
         raise ConfigError(
             f"the data path {data_path} is a copy of the node at {state.primary}: start it with "
@@ -103,7 +105,8 @@ async def _as_follower(
     if found is not None and found.history == own.history and found.epoch > own.epoch:
         own.follow(options.follow)
         own.fenced_epoch = max(found.epoch, own.fenced_epoch)
-    elif _bare(own.primary) == _bare(options.follow):
+    # It was promoted once, and copies find their primary by themselves: the flag may name any node.
+    elif own.primary and (found is None or found.history == own.history):
         own = await _unless_outranked(options, own, secret)
         if own.role is Role.PRIMARY:
             logger.warning(

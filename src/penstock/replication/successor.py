@@ -21,8 +21,11 @@ _FINAL: Final = ("OTHER_HISTORY", "LOWER_EPOCH", "STEPPED_BACK", "NOT_FOUND")
 """Refusals after which there is nothing more to tell."""
 
 
-async def tell(peer: Peer, fence: Fence) -> bool:
-    """Tell a node that there is a primary of a higher epoch; False if it cannot be reached.
+async def tell(
+    peer: Peer, fence: Fence, unreached: Callable[[PeerError], None] = lambda error: None
+) -> bool:
+    """Tell a node that there is a primary of a higher epoch; False if it cannot be reached, after
+    ``unreached`` was called.
 
     Raises PeerError if it refuses.
     """
@@ -32,6 +35,7 @@ async def tell(peer: Peer, fence: Fence) -> bool:
         # A code means that somebody has answered; without one the node cannot be reached.
         if error.code:
             raise
+        unreached(error)
         return False
     return True
 

@@ -28,7 +28,7 @@ from penstock.log_api.errors import (
     TlsFailed,
     TlsNeeded,
 )
-from penstock.log_api.log_client import Fetched, LogClient
+from penstock.log_api.log_client import Changes, Fetched, LogClient
 from penstock.log_api.log_client import Offsets as NodeOffsets
 from penstock.net.http.client.keep_alive import Tls
 from penstock.net.tls.renewal import Renewed
@@ -55,6 +55,8 @@ class LogNode(Protocol):
     def topics(self) -> list[str]: ...
 
     def offsets_of(self, topics: Sequence[str]) -> dict[str, NodeOffsets | None]: ...
+
+    def changes(self, since: int) -> Changes: ...
 
     def fetch(
         self, topic: str, offset: int, *, queue: int = 0, max_bytes: int = ...

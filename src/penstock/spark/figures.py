@@ -12,7 +12,7 @@ from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.core.units import MINUTE, SECOND
 from penstock.spark.access import Access
 from penstock.spark.offsets import Position
-from penstock.spark.read.progress import observed, position
+from penstock.spark.read.progress import observed, position, rows_read
 
 PLACES_MAX: Final = 100
 """Nodes that a query reports to."""
@@ -71,7 +71,7 @@ class QueryFigures:
             self._take(report)
 
     def _take(self, report: Mapping[str, Any]) -> None:
-        rows = int(report["numInputRows"])
+        rows = rows_read(report)
         lag = 0
         for source in report["sources"]:
             end = position(source["endOffset"])

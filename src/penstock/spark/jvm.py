@@ -20,6 +20,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, NamedTuple
 
+from penstock.core.distribution import pip_install
 from penstock.core.errors import PenstockError
 from penstock.spark.java import Java
 
@@ -139,7 +140,7 @@ def announced(gateway: Gateway) -> Iterator[None]:
 def _jars() -> Path:
     found = find_spec("pyspark")
     if found is None or found.origin is None:
-        raise SparkStartError("PySpark is not installed: pip install 'penstock[spark]'")
+        raise SparkStartError(f"PySpark is not installed: {pip_install('spark')}")
     return Path(found.origin).parent / "jars"
 
 

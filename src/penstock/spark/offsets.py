@@ -6,13 +6,15 @@ know it, where just one node has the topic. A checkpoint also carries the id of 
 offset is of, with its epochs (``core.ids``), in the same form; the name of the group that holds
 retention, so that a restarted query goes on with the same one; and the owner, by which nodes tell
 this query from others with the same group. The end of a query's first batch carries where that
-batch began, too. Checkpoints of older versions have neither ids nor an owner nor that, or ids
-without epochs.
+batch began, too, and that of a batch of an archive the messages of a split. Checkpoints of older
+versions have neither ids nor an owner nor that, or ids without epochs.
 """
 
 from __future__ import annotations
 
+import base64
 import json
+import zlib
 from collections.abc import Iterator, Mapping
 from operator import index
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
@@ -20,6 +22,9 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 from penstock.core.ids import fork, is_another, log_of
 from penstock.spark.errors import OptionError
 
+PLAIN_MAX: Final = 100
+"""The most places that a checkpoint has as people can read them; more are packed."""
+_PACKED: Final = "packed"
 LATEST = -1
 EARLIEST = -2
 GROUP: Final = "group"
@@ -69,7 +74,8 @@ class Position(NamedTuple):
     """The content of a checkpoint; ``logs`` leaves out what is not known.
 
     ``began`` is where a query begins, up to the end of its first batch with messages: Spark writes
-    no start down.
+    no start down. ``split_rows`` is the number of messages of a split in the batch that ends here,
+    where it must stay the same when the batch is planned again; else 0.
     """
 
     offsets: Offsets
@@ -77,6 +83,7 @@ class Position(NamedTuple):
     logs: Logs
     owner: str = ""
     began: Offsets | None = None
+    split_rows: int = 0
 
     @property
     def is_beginning(self) -> bool:
@@ -114,18 +121,31 @@ def to_checkpoint(position: Position) -> dict[str, Any]:
         stored["owner"] = position.owner
     if position.began is not None:
         stored["began"] = nest(position.began)
-    return stored
+    if position.split_rows:
+        stored["splitRows"] = position.split_rows
+    return stored if len(position.offsets) <= PLAIN_MAX else _packed(stored)
 
 
 def from_checkpoint(stored: Mapping[str, Any]) -> Position:
     """The position that ``to_checkpoint`` stored."""
+    if _PACKED in stored:
+        stored = json.loads(zlib.decompress(base64.b64decode(stored[_PACKED])))
     return Position(
         flatten(stored["offsets"]),
         str(stored["group"]),
         {place: str(log) for place, log in _places(stored.get("logs", {}))},
         str(stored.get("owner", "")),
         flatten(stored["began"]) if "began" in stored else None,
+        index(stored.get("splitRows", 0)),
     )
+
+
+def _packed(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """The same in a few bytes a place: Spark writes it at each batch and shows it three times in
+    each report.
+    """
+    data = zlib.compress(json.dumps(stored, separators=(",", ":")).encode(), 1)
+    return {"group": stored["group"], _PACKED: base64.b64encode(data).decode()}
 
 
 def logs_of(bounds: Mapping[Place, Bounds], known: Mapping[Place, str] | None = None) -> Logs:

@@ -5,7 +5,7 @@ Pure arithmetic over offsets; the stream and the batch reader share it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import ceil
@@ -18,6 +18,11 @@ from penstock.spark.offsets import Bounds, Offsets, Place
 # Without minPartitions: a fraction of a second's work, beside which starting a task costs little.
 SPLIT_BYTES: Final = 32 << 20
 SPLITS_MAX: Final = 100_000
+_TASKS_PER_CORE: Final = 4
+_REQUEST_BYTES: Final = 64 << 10
+"""The cost of a request beside its answer, as bytes of log."""
+_FILE_BYTES: Final = 512 << 20
+"""The most bytes of log that one file of an archive is made of."""
 # A split below this many messages costs more in task overhead than it gains.
 _SPLIT_ROWS_MIN = 10_000
 
@@ -121,6 +126,70 @@ def plan(
             for lower, upper in pairwise(edges)
         ]
     return splits
+
+
+def split_rows(
+    start: Offsets, end: Offsets, bounds: Mapping[Place, Bounds], partitions_min: int
+) -> int:
+    """The most messages of a split, for ``cut``: by the amount, at least ``partitions_min`` splits.
+
+    At least 1, also where there is nothing to read.
+    """
+    lags = {place: lag for place, lag in _lags(start, end).items() if lag}
+    rows = sum(lags.values())
+    if not rows:
+        return 1
+    nbytes = sum(lag * bounds[place].record_bytes for place, lag in lags.items())
+    record_bytes = max(1.0, nbytes / rows)
+    least = ceil(min(_SPLIT_ROWS_MIN, SPLIT_BYTES / record_bytes))
+    share = ceil(rows / (partitions_min or ceil(nbytes / SPLIT_BYTES) or 1))
+    return max(1, min(max(least, share), int(_FILE_BYTES / record_bytes)))
+
+
+def cut(
+    start: Mapping[Place, int],
+    end: Mapping[Place, int],
+    bounds: Mapping[Place, Bounds],
+    split_rows: int,
+) -> list[Split]:
+    """Splits of ``split_rows`` messages from the end of each place back to its start.
+
+    They depend on nothing else: the same batch has the same ones whenever it is planned. Raises
+    SourceError for a place that is not in ``bounds``.
+    """
+    splits = []
+    for place, last in sorted(end.items()):
+        first, bound = start[place], bounds.get(place)
+        if first >= last:
+            continue
+        if bound is None:
+            raise SourceError(unreachable(place, first))
+        edges = [first, *reversed(range(last, first, -split_rows))]
+        splits += [
+            Split(place, bound.address, lower, upper, bound.record_bytes, bound.log)
+            for lower, upper in pairwise(edges)
+        ]
+    return splits
+
+
+def shared(splits: Sequence[Split], cores: int) -> list[tuple[Split, ...]]:
+    """The splits of each task: one, or where there are many small ones several neighbours.
+
+    Tasks are a few for each core, more only where each has ``SPLIT_BYTES`` to read: Spark starts
+    one or two thousand tasks a second.
+    """
+    tasks = _TASKS_PER_CORE * max(1, cores)
+    if len(splits) <= tasks:
+        return [(split,) for split in splits]
+    nbytes = sum((each.end - each.start) * each.record_bytes for each in splits)
+    share = min(SPLIT_BYTES, nbytes / tasks) + _REQUEST_BYTES * len(splits) / tasks
+    portions: dict[int, list[Split]] = {}
+    before = 0.0
+    # A task asks few nodes: those of one node are neighbours.
+    for split in sorted(splits, key=lambda each: each.address):
+        portions.setdefault(int(before / share), []).append(split)
+        before += _REQUEST_BYTES + (split.end - split.start) * split.record_bytes
+    return [tuple(portion) for portion in portions.values()]
 
 
 def _by_amount(ranges: Mapping[Place, tuple[int, int]], bounds: Mapping[Place, Bounds]) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Final
 
+from penstock.core.distribution import pip_install
 from penstock.core.errors import PenstockError
 from penstock.spark.java import find_java
 
@@ -17,7 +18,7 @@ class PackagesMissingError(PenstockError):
 
 
 def require_packages(
-    needs: str = "Spark needs", more: Sequence[str] = (), extras: str = "spark"
+    needs: str = "Spark needs", more: Sequence[str] = (), extras: Sequence[str] = ("spark",)
 ) -> None:
     """Raise PackagesMissingError unless Spark's packages and ``more`` are installed.
 
@@ -27,7 +28,7 @@ def require_packages(
     if missing:
         *first, last = missing
         named = f"{', '.join(first)} and {last}" if first else last
-        raise PackagesMissingError(f"{needs} {named}: pip install 'penstock[{extras}]'")
+        raise PackagesMissingError(f"{needs} {named}: {pip_install(*extras)}")
 
 
 def require_spark() -> None:

@@ -27,6 +27,7 @@ from itertools import accumulate, takewhile
 from typing import Final, Protocol
 
 from penstock.core.errors import (
+    DiskHangsError,
     OffsetOutOfRangeError,
     ReadOnlyError,
     StorageError,
@@ -315,8 +316,7 @@ class Log:
         self._forget_unwritten()
 
     def _forget_unwritten(self) -> None:
-        self._unwritten = []
-        self._unwritten_bytes = 0
+        self._unwritten, self._unwritten_bytes = [], 0
 
     def _write_segments(self, batches: Sequence[Batch]) -> None:
         nbytes = sum([len(batch.raw) for batch in batches])
@@ -402,8 +402,8 @@ class Log:
         if error is None:
             self.synced_offset = max(self.synced_offset, job.end)
             return [] if self.options.awaits_copies else self.show(job.end)
-        # Only opening the directory raises this: no sync has failed, the next job does it all.
-        if isinstance(error, TooManyFilesError):
+        # Raised before anything is tried: no sync has failed, the next job does it all.
+        if isinstance(error, TooManyFilesError | DiskHangsError):
             self._finished_unsynced = job.finished + self._finished_unsynced
             self._new_files = self._new_files or job.sync_directory
             self.unsynced_messages += job.messages

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 
@@ -15,8 +16,10 @@ from penstock.admin.history.poller import Poller
 from penstock.admin.history.row_numbers import Key
 from penstock.cluster.cluster import Addresses
 from penstock.core.clock import SYSTEM_CLOCK
+from penstock.core.errors import ConfigError
+from penstock.core.units import SECOND
 from penstock.net.http.server.v1_api import plain_response
-from tests.unit.admin.conftest import Running, StartAdmin, Two, channel, topic, until
+from tests.unit.admin.conftest import Running, StartAdmin, StartFake, Two, channel, topic, until
 
 
 class Told:
@@ -194,3 +197,34 @@ async def test_a_node_with_its_topics_and_the_nodes_alone(two: Two, missing_one:
     assert (await missing_one.get("/api/lost?node=x:1"))["nodes"] == []
     (node,) = (await missing_one.get("/api/lost"))["nodes"]
     assert node["topics"] == []
+
+
+async def test_a_range_of_a_day(remembering: Running) -> None:
+    found = await remembering.get("/api/history?topic=t&range=24h")
+    assert found["times"] == []
+    assert await remembering.ask("GET", "/api/history?range=1y") == (
+        400, '{"message":"INVALID_ARG_RANGE"}',
+    )  # fmt: skip
+
+
+async def test_a_path_that_cannot_be_written(admin: StartAdmin) -> None:
+    with pytest.raises(ConfigError, match=r"--history-path: /proc/none: No such file or directory"):
+        await admin(nsqd_http_addresses=("127.0.0.1:1",), history_path="/proc/none/history")
+
+
+async def test_longer_ranges_are_prometheus(two: Two, fake: StartFake, admin: StartAdmin) -> None:
+    """tests/monitoring/test_history.py asks a real one."""
+    prometheus = await fake()
+    running = await admin(
+        nsqd_http_addresses=[two.nsqds[0].address], history_interval=1000 * SECOND,
+        prometheus_url=f"http://{prometheus.address}/prom/",
+    )  # fmt: skip
+    prometheus.answers = {"/prom/api/v1/query_range": {"data": {"result": []}}}
+    found = await running.get("/api/history?topic=a%22b&channel=c&range=7d")
+    assert len(found["times"]) == 336
+    assert found["times"][1] - found["times"][0] == 1800
+    assert set(found["depth"]) == {None}
+    queries = [unquote(each) for each in prometheus.asked]
+    assert any('sum(nsqd_channel_depth{topic="a\\"b",channel="c"})' in each for each in queries)
+    prometheus.answers.clear()
+    assert (await running.ask("GET", "/api/history?range=30d"))[0] == 502

@@ -90,7 +90,7 @@ async def test_no_option_is_markup(admin: StartAdmin) -> None:
 
 
 async def test_a_folder_of_ones_own(admin: StartAdmin, tmp_path: Path) -> None:
-    (tmp_path / "index.html").write_text("<i>$static</i><s>$styles</s>")
+    (tmp_path / "index.html").write_text("<i>$static</i><s>$head</s>")
     (tmp_path / "a.css").write_text("a")
     running = await admin(nsqd_http_addresses=NODES, dev_static_dir=str(tmp_path))
     assert (await page(running))[0].startswith("<i>/static/dev</i>")

@@ -70,7 +70,10 @@ def test_the_version_is_quick_and_imports_little(program: str) -> None:
     done = ended([python, "-X", "importtime", *words])
     assert children_cpu_s() - before < 1  # 0.1 s
     built = f" (built w/python{platform.python_version()})" if program in DAEMONS else ""
-    assert (done.returncode, done.stdout) == (0, f"{program} v1.3.0{built}\n")
+    assert (done.returncode, done.stdout) == (
+        0,
+        f"{program} v1.3.0{built} of Penstock {__version__}\n",
+    )
     found = [re.match(r"import time: .*\| +(\S+)", line) for line in done.stderr.splitlines()]
     assert not HEAVY & {match[1] for match in found if match}
     assert all(found)
@@ -99,7 +102,7 @@ def test_a_taken_port_is_said_without_lines_about_anything_else(
     done = ended(words_of(program, *ANYWHERE, f"{flag}={running.tcp}", *data))
     assert (done.returncode, done.stdout) == (1, "")
     said = [line.split(": ", 1)[1] for line in done.stderr.splitlines()]
-    first = ["nsqd", "Penstock", "ID:"] if data else ["nsqlookupd"]
+    first = ["nsqd", "ID:"] if data else ["nsqlookupd"]
     assert [line.split(" ")[0] for line in said[:-1]] == first
     assert " FATAL: " in done.stderr.splitlines()[-1]
     assert said[-1] == (
@@ -130,8 +133,8 @@ def test_the_log_of_a_life(tmp_path: Path) -> None:
         assert daemon.stop() == 0
         lines = daemon.log().splitlines()
     texts = [re.sub(r"^\[nsqd\] [\d/]+ [\d:.]+ ", "", line) for line in lines]
-    assert texts[0] == f"INFO: nsqd v1.3.0 (built w/python{platform.python_version()})"
-    assert texts[1] == f"INFO: Penstock {__version__}"
+    built = f"(built w/python{platform.python_version()})"
+    assert texts[0] == f"INFO: nsqd v1.3.0 {built} of Penstock {__version__}"
     persisting = f"INFO: NSQ: persisting topic/channel metadata to {tmp_path}/nsqd.dat"
     assert texts.index(persisting) < texts.index(f"INFO: TCP: listening on {daemon.tcp}")
     assert f"INFO: HTTP: listening on {daemon.http}" in texts

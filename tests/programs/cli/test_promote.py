@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -98,6 +101,57 @@ def test_a_copy_that_is_not_whole_needs_force(command: Commands) -> None:
             done = command("promote", b.http, "--force")
             assert done.code == 0, done.err
             assert f"{lacks} messages are not here" in done.out
+
+
+def test_a_copy_that_was_left_behind_needs_force(command: Commands) -> None:
+    """It is cut off, and the primary acknowledges without it, as it was told to."""
+    goes_on = ("--replicas-acked=1", "--replicas-missing=go-on")
+    with run_nsqd(*goes_on) as a, run_nsqd(f"--follow={a.http}") as b:
+        publish(a, "t", "1")
+        until_copied(a, b, "t")
+        os.kill(b.pid, signal.SIGSTOP)
+        until(a, replicas_in_force=0)
+        publish(a, "t", "2", "3")
+        a.kill()
+        os.kill(b.pid, signal.SIGCONT)
+        until(b, error=f"{a.http} cannot be reached: connection refused", was_whole=True)
+        refused = command("promote", b.http)
+        assert refused.code == 1
+        assert "which is beyond --promote-max-lag=1s" in refused.err
+        status, answer = ask(b, "POST", "/replication/promote")
+        assert (status, answer["message"]) == (409, "LAGS")
+        assert "beyond --promote-max-lag=1s" in until(b, role="follower")["needs_force"]
+        done = command("promote", b.http, "--force")
+        assert done.code == 0, done.err
+        assert f"what {a.http} acknowledged in its last " in done.out
+
+
+def test_a_bound_of_one_s_own(command: Commands) -> None:
+    with run_nsqd() as a, run_nsqd(f"--follow={a.http}", "--promote-max-lag=1h") as b:
+        publish(a, "t", "1")
+        until_copied(a, b, "t")
+        os.kill(b.pid, signal.SIGSTOP)
+        time.sleep(2)
+        a.kill()
+        os.kill(b.pid, signal.SIGCONT)
+        done = command("promote", b.http)
+        assert done.code == 0, done.err
+
+
+def test_after_a_promotion_with_copies_that_were_awaited_no_message_is_missed(
+    command: Commands,
+) -> None:
+    acked = "--replicas-acked=1"
+    with run_nsqd(acked) as a, run_nsqd(acked, f"--follow={a.http}") as b:
+        until(a, replicas_in_force=1)
+        publish(a, "t", "1")
+        until_copied(a, b, "t")
+        a.kill()
+        done = command("promote", b.http)
+        assert done.code == 0, done.err
+        known = f"all that {a.http} had acknowledged is here: its OKs waited for this copy\n"
+        assert known in done.out
+        assert "may not be here" not in done.out
 
 
 def test_the_hooks_of_an_operator_are_asked_before_and_told_after(
@@ -219,8 +273,11 @@ def test_the_command_says_what_it_cannot_know(command: Commands) -> None:
         until(b, whole=False, was_whole=True, lag_seconds=None)
         known = (f"this copy was whole when it last heard from {a.http}, before it was started: "
                  "how many messages are not here is not known\n")  # fmt: skip
+        refused = command("promote", b.http)
+        assert refused.code == 1
+        assert f"it never had all that {a.http} had since it was started" in refused.err
         for follower in (b, c):
-            done = command("promote", follower.http)
+            done = command("promote", follower.http, *["--force"] * (follower is b))
             assert done.code == 0, done.err
             assert (known in done.out) == (follower is b)
             assert f"whether another follower of {a.http} was promoted too cannot be" in done.out

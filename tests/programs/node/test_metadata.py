@@ -211,7 +211,7 @@ async def killed_when_full(start: Start, monkeypatch: pytest.MonkeyPatch, room: 
     left.fill(room)
     disk.heal()
     await nsqd.stop()
-    monkeypatch.setattr(opening, "OsDisk", lambda: left)
+    monkeypatch.setattr(opening, "PatientDisk", lambda: left)
     return left
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -20,7 +21,7 @@ from penstock.nsq.dead_letters.listing import (
     open_runs,
     topics_of,
 )
-from penstock.nsq.dead_letters.resend import LetterChannel, Resending
+from penstock.nsq.dead_letters.resend import LetterChannel, Resending, Target
 from penstock.nsq.dead_letters.topics import CHANNEL
 from penstock.nsq.log_reader import LogReader
 from penstock.nsq.page import Origin
@@ -95,7 +96,7 @@ async def test_what_a_real_node_shows_and_sends_again(nsqd: Daemon, http: HttpCl
     resending = Resending()
 
     async def aim(letters: Sequence[Any]) -> None:
-        resending.targets.update((letter.id.decode(), "orders") for letter in letters)
+        resending.targets.update((each.id.decode(), Target("orders")) for each in letters)
 
     def goes_on(waits: int) -> bool:
         return resending.result.sent.total() < 3
@@ -104,6 +105,47 @@ async def test_what_a_real_node_shows_and_sends_again(nsqd: Daemon, http: HttpCl
         await channel.resend(nsqd.tcp, resending, goes_on, in_flight=1, aim=aim)
     assert resending.result.sent == Counter(orders=3)
     assert consume(nsqd, "orders", "bill", 3) == [b"a", b"b", b"c"]
+
+
+async def test_to_the_channel_that_failed_alone_at_a_pace(nsqd: Daemon, http: HttpClient) -> None:
+    kill_letters(nsqd, "backs", "bill", [b"a", b"b", b"c"])
+    make(nsqd, "backs", "ship")
+    channel = LetterChannel(http, nsqd.http, "backs.dead")
+    resending = Resending(to_channel=True)
+
+    async def aim(letters: Sequence[Any]) -> None:
+        for each in letters:
+            resending.choose(each.id.decode(), Target("backs", "bill"))
+
+    def goes_on(waits: int) -> bool:
+        return resending.result.sent.total() < 3
+
+    begun = time.monotonic()
+    async with channel.opened():
+        await channel.resend(nsqd.tcp, resending, goes_on, in_flight=9, aim=aim, pace=2)
+    assert time.monotonic() - begun > 1
+    assert depths(nsqd, "backs") == {"bill": 3, "ship": 0}
+    assert consume(nsqd, "backs", "bill", 3) == [b"a", b"b", b"c"]
+    publish(nsqd, "backs", [b"for all"])
+    assert consume(nsqd, "backs", "ship", 1) == [b"for all"]
+
+
+async def test_discarded(nsqd: Daemon, http: HttpClient) -> None:
+    kill_letters(nsqd, "tossed", "bill", [b"a", b"b", b"c"])
+    channel = LetterChannel(http, nsqd.http, "tossed.dead")
+    resending = Resending(discards=True)
+
+    async def aim(letters: Sequence[Any]) -> None:
+        for each in letters:
+            resending.choose(each.id.decode(), Target("tossed", "bill"))
+
+    def goes_on(waits: int) -> bool:
+        return resending.result.sent.total() < 3
+
+    async with channel.opened():
+        await channel.resend(nsqd.tcp, resending, goes_on, in_flight=9, aim=aim)
+    assert depths(nsqd, "tossed.dead") == {CHANNEL: 0}
+    assert depths(nsqd, "tossed") == {"bill": 0}
 
 
 # --- stored messages

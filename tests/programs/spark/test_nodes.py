@@ -268,8 +268,47 @@ def test_many_topics_take_one_request_for_each_thing(server: FakeLogServer) -> N
     assert len(bounds) == 202
     cluster.commit(ends(bounds), "g")
     cluster.give_up(bounds, "h")
-    assert server.requests == ["/stats", "/log/offsets", "/log/commit", "/log/group/delete"]
+    assert server.requests == [
+        "/stats", "/log/changes", "/log/offsets", "/log/commit", "/log/group/delete"
+    ]  # fmt: skip
     assert server.groups["t201"] == {"g": {"0": 1}}
+
+
+def test_of_many_topics_those_are_asked_for_that_have_changed(server: FakeLogServer) -> None:
+    for number in range(30):
+        server.queue(f"t{number}").append([b"a"])
+    cluster = Cluster(settings_of(server, "*"))
+    bounds = cluster.bounds()
+    server.requests.clear()
+    assert not cluster.has_news()
+    assert cluster.bounds() is bounds
+    assert server.requests == ["/log/changes"] * 2
+
+    server.queue("t7").append([b"b", b"c"])
+    assert cluster.has_news()
+    assert cluster.bounds() == bounds | {
+        place: bound._replace(end=3, bytes=cluster.bounds()[place].bytes)
+        for place, bound in bounds.items()
+        if place.topic == "t7"
+    }
+    server.delete("t8")
+    server.queue("t9").end = 1
+    assert {place.topic for place in bounds} - {place.topic for place in cluster.bounds()} == {"t8"}
+    # A node that was started again knows none of the numbers that it gave out.
+    server.revision, server._ends, server._revisions = 0, {}, {}
+    assert len(cluster.bounds()) == 29
+
+
+def test_a_node_of_an_earlier_version_is_asked_for_all_topics() -> None:
+    with FakeLogServer(kind="old") as old:
+        for number in range(20):
+            old.queue(f"t{number}").append([b"a"])
+        cluster = Cluster(settings_of(old, "*"))
+        bounds = cluster.bounds()
+        assert cluster.bounds() is bounds
+        old.queue("t3").append([b"b"])
+        assert cluster.has_news()
+        assert old.requests.count("/log/changes") == 1
 
 
 def test_an_older_node_is_asked_for_one_topic_after_the_other() -> None:

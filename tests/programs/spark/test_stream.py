@@ -529,6 +529,25 @@ def test_a_batch_asks_each_node_once_for_offsets_and_once_to_commit(server: Fake
     assert server.requests == ["/log/offsets", "/log/commit"]
 
 
+def test_an_idle_query_asks_what_has_changed_and_says_that_it_is_there(
+    server: FakeLogServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(20):
+        server.queue(f"t{number}").append([b"a"])
+    stream = reader(server, topic="*")
+    _, end = first_batch(stream)
+    server.requests.clear()
+    for _ in range(3):
+        assert stream.latestOffset(end, ALL) == end
+    assert server.requests.count("/log/offsets") == 0
+    assert server.requests.count("/log/commit") == 1
+    monkeypatch.setattr(retention_hold, "_AGAIN_NS", 0)
+    assert stream.latestOffset(end, ALL) == end
+    assert server.requests.count("/log/commit") == 2
+    server.queue("t7").append([b"b"])
+    assert stream.latestOffset(end, ALL) != end
+
+
 def test_only_what_moved_is_committed(server: FakeLogServer) -> None:
     for topic in ("t", "u"):
         server.queue(topic).append([b"x"] * 10)

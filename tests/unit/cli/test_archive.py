@@ -35,7 +35,7 @@ def test_it_is_what_init_writes_with_the_run_s_own_places(tmp_path: Path) -> Non
     assert spec.name == "archive"
     assert spec.source.options == {
         "topic": "flights", "lookupd_http_address": "127.0.0.1:6", "startingOffsets": "earliest",
-        "maxRecordsPerTrigger": "100",
+        "maxRecordsPerTrigger": "100", "columns": "topic,timestamp,node,queue,offset,id,body",
     }  # fmt: skip
     assert spec.sink.options["path"] == f"{tmp_path}/archive"
     assert spec.sink.partition_by == ("topic", "date", "hour")

@@ -14,6 +14,7 @@ from penstock.broker.topic import Topic
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.errors import (
     DiskFullError,
+    DiskHangsError,
     ExitingError,
     ReadOnlyError,
     StorageError,
@@ -25,6 +26,7 @@ from penstock.node.commits import AT_ONCE, FEW, MANY, SYNC_REST_NS, Commits
 from penstock.node.sync_place import SyncPlace
 from penstock.nsq.protocol.bodies import Bodies
 from penstock.storage.durability import Durability
+from penstock.storage.files.patient_disk import Hand
 from penstock.storage.log import SyncJob
 from penstock.testing.clock import FakeClock
 from penstock.testing.disk import FaultyFile
@@ -43,6 +45,37 @@ async def test_a_pass_of_the_loop_shares_one_write(bench: Bench, writes: list[st
     bench.publish("d")
     await asyncio.sleep(0)
     assert len(writes) == 2
+
+
+async def test_publishes_wait_for_a_disk_that_hangs_and_keep_their_order(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hang(self: FaultyFile, data: bytes | memoryview) -> None:
+        raise DiskHangsError(f"{self.path}: the disk has not answered for 0.3 s")
+
+    hand = Hand()
+    bench.commits = Commits(SYSTEM_CLOCK, Durability.WRITE, sync_every=10_000, hand=hand)
+    offsets = bench.consume()
+    with monkeypatch.context() as patch:
+        patch.setattr(FaultyFile, "append", hang)
+        for name in ("a", "b"):
+            bench.publish(name)
+        await asyncio.sleep(0)
+        bench.publish("c")
+        bench.publish("d", bench.broker.topic("another"))
+        await asyncio.sleep(0)
+        for answer in hand.answers:  # it answered, and hangs again
+            answer()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        bench.publish("e")
+        assert (bench.told, offsets, bench.commits.health) == ([], [], None)
+    for answer in hand.answers:
+        answer()
+    await bench.until_told(5)
+    assert sorted(bench.told) == [(name, None) for name in "abcde"]
+    assert [name for name, _ in bench.told if name != "d"] == list("abce")
+    assert offsets == [0, 1, 2, 3]
 
 
 async def test_what_a_connection_has_read_is_one_commit(bench: Bench, writes: list[str]) -> None:

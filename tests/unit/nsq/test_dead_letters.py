@@ -13,7 +13,7 @@ from msgspec import UNSET
 from penstock.core.errors import PenstockError
 from penstock.nsq.dead_letters.export import FORMS, described
 from penstock.nsq.dead_letters.listing import OffsetRun, count_of, first_of, joined, newest_of
-from penstock.nsq.dead_letters.resend import HOLD_S, Resending, did_not_come
+from penstock.nsq.dead_letters.resend import DISCARDED, HOLD_S, Resending, Target, did_not_come
 from penstock.nsq.dead_letters.topics import group_of, is_named_so, is_rocketmq
 from penstock.nsq.page import Origin, Page, shown_body
 from penstock.nsq.pieces import PIECE_BYTES, pieces
@@ -39,17 +39,23 @@ class Letter:
 def resending(**targets: str) -> Resending:
     found = Resending()
     for number, topic in targets.items():
-        found.choose(f"{int(number[1:]):016x}", topic)
+        found.choose(f"{int(number[1:]):016x}", Target(topic, "c" if topic else ""))
     return found
 
 
 def test_where_letters_go() -> None:
     work = resending(n1="a", n2="")
-    assert (work.targets, work.result.orphans) == ({f"{1:016x}": "a"}, 1)
+    assert (work.targets, work.result.orphans) == ({f"{1:016x}": Target("a")}, 1)
     work = Resending("elsewhere")
-    work.choose("1", "a")
-    work.choose("2", "")
-    assert (set(work.targets.values()), work.result.orphans) == ({"elsewhere"}, 0)
+    work.choose("1", Target("a", "c"))
+    work.choose("2", Target(""))
+    assert (set(work.targets.values()), work.result.orphans) == ({Target("elsewhere")}, 0)
+    work = Resending(to_channel=True)
+    work.choose("1", Target("a", "c"))
+    assert work.targets == {"1": Target("a", "c")}
+    work = Resending(discards=True)
+    work.choose("1", Target(""))
+    assert (work.targets, work.result.orphans) == ({"1": DISCARDED}, 0)
     assert did_not_come(1).startswith("1 letter did not come: another consumer of the channel ")
 
 
@@ -57,7 +63,7 @@ def test_chosen_letters_go_to_their_topics_and_others_are_put_off() -> None:
     work = resending(n1="a", n2="b", n3="a")
     letters: list[Any] = [Letter(number) for number in (1, 2, 3, 4)]
     parts = [(target, list(some)) for target, some in work.to_send(letters)]
-    assert parts == [("a", [letters[0], letters[2]]), ("b", [letters[1]])]
+    assert parts == [(Target("a"), [letters[0], letters[2]]), (Target("b"), [letters[1]])]
     assert [each.answers for each in letters] == [[], [], [], [f"REQ {HOLD_S:g}"]]
     for target, some in parts:
         work.sent(target, some)
@@ -69,7 +75,8 @@ def test_chosen_letters_go_to_their_topics_and_others_are_put_off() -> None:
 def test_large_letters_go_in_pieces() -> None:
     work = resending(n1="a", n2="a")
     letters: list[Any] = [Letter(number, b"x" * 700_000) for number in (1, 2)]
-    assert [(target, len(some)) for target, some in work.to_send(letters)] == [("a", 1), ("a", 1)]
+    parts = [(target, len(some)) for target, some in work.to_send(letters)]
+    assert parts == [(Target("a"), 1), (Target("a"), 1)]
 
 
 def test_a_letter_that_comes_again_after_it_was_sent_is_finished() -> None:
@@ -93,6 +100,8 @@ def test_refused_letters_stay() -> None:
     assert str(error) == "topic a did not take the letters: full; 0 are sent, the rest stays"
     assert letter.answers == ["REQ 0"]
     assert list(work.targets) == ["0000000000000001"]
+    error = work.refused(Target("a", "c"), [], PenstockError("full"))
+    assert str(error).startswith("channel c of topic a did not take the letters: full")
 
 
 def test_joined() -> None:

@@ -12,7 +12,8 @@ import pytest
 from penstock.core.errors import DiskFullError
 from penstock.replication.copy import Copy
 from penstock.replication.feed import Source
-from penstock.replication.following import BEHIND_NS, FRESH_NS, Pulling
+from penstock.replication.following import BEHIND_NS, Pulling
+from penstock.replication.lag import FRESH_NS
 from penstock.replication.messages import Hello, ReplicationError, decode_fetch
 from penstock.replication.peer import Peer, PeerError
 from penstock.replication.state import ReplicationState
@@ -98,7 +99,7 @@ async def test_what_came_while_an_answer_was_on_its_way_is_not_known() -> None:
     await story.follow()
     story.peer.takes_ns = 1000
     await story.pulling.step()
-    assert (story.pulling.lag_ns, story.pulling.unknown_ns) == (0, 1000)
+    assert (story.pulling.lag_ns, story.pulling.lag.ns) == (0, 1000)
 
 
 async def test_a_primary_that_is_fenced_for_this_node_may_be_promoted_over_again() -> None:
@@ -150,7 +151,7 @@ async def test_a_fenced_primary_is_followed_no_more_and_its_successor_s_epoch_is
     assert story.written is not None
     assert (story.written.successor, story.written.fenced_epoch) == ("c:4151", 2)
     assert (story.written.was_whole, story.written.next_epoch) == (False, 3)
-    assert story.pulling.unknown_ns == 2
+    assert story.pulling.lag.ns == 2
 
 
 @pytest.mark.parametrize(

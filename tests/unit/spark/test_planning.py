@@ -22,7 +22,18 @@ from penstock.spark.offsets import (
     resolve,
     to_checkpoint,
 )
-from penstock.spark.planning import SPLIT_BYTES, SPLITS_MAX, admit, check, held, plan
+from penstock.spark.planning import (
+    SPLIT_BYTES,
+    SPLITS_MAX,
+    Split,
+    admit,
+    check,
+    cut,
+    held,
+    plan,
+    shared,
+    split_rows,
+)
 
 A = Place("t", "a:1", 0)
 B = Place("t", "b:1", 3)
@@ -30,7 +41,7 @@ BOUNDS = {A: Bounds(10, 20, 1000, "a:1"), B: Bounds(0, 5, 500, "b:1")}
 
 
 def test_a_checkpoint_comes_back_as_it_went() -> None:
-    position = Position({B: 5, A: 7}, "g", {A: "00000000000000aa"}, "host-1")
+    position = Position({B: 5, A: 7}, "g", {A: "00000000000000aa"}, "host-1", split_rows=9)
     stored = json.loads(json.dumps(to_checkpoint(position)))
     assert from_checkpoint(stored) == position
     assert stored["logs"] == {"t": {"a:1": {"0": "00000000000000aa"}}}
@@ -41,6 +52,18 @@ def test_a_checkpoint_comes_back_as_it_went() -> None:
     # Spark compares offsets as text, which does not depend on their order.
     assert json.dumps(nest({A: 1, B: 2})) == json.dumps(nest({B: 2, A: 1}))
     assert flatten(nest({A: 1, B: 2})) == {A: 1, B: 2}
+
+
+def test_a_checkpoint_of_many_places_is_packed() -> None:
+    places = [Place(f"topic-{number:05}", f"n{number % 20}:1", 0) for number in range(10_000)]
+    logs = {place: f"{0x4D20C67859000000 + 997 * at:016x}" for at, place in enumerate(places)}
+    position = Position(dict.fromkeys(places, 123_456), "g", logs, "host-1", split_rows=9)
+    stored = json.loads(json.dumps(to_checkpoint(position)))
+    assert from_checkpoint(stored) == position
+    assert to_checkpoint(position) == stored
+    assert (stored["group"], len(json.dumps(stored)) < 200_000) == ("g", True)
+    few = position._replace(offsets=dict.fromkeys(places[:100], 1), logs={})
+    assert "offsets" in to_checkpoint(few)
 
 
 @pytest.mark.parametrize(
@@ -265,3 +288,56 @@ def test_one_is_asked_in_the_same_thread_and_an_error_is_raised() -> None:
     assert at_once(str, []) == {}
     with pytest.raises(ZeroDivisionError):
         at_once(lambda key: 1 / key, [1, 0])
+
+
+def test_a_batch_of_an_archive_is_cut_the_same_whatever_plans_it() -> None:
+    splits = cut({A: 11, B: 5}, {A: 20, B: 5}, BOUNDS, 4)
+    assert [(each.place, each.start, each.end) for each in splits] == [
+        (A, 11, 12), (A, 12, 16), (A, 16, 20)
+    ]  # fmt: skip
+    # Where its beginning is gone, the others are those that they were.
+    assert cut({A: 14}, {A: 20}, BOUNDS, 4)[1:] == splits[2:]
+    gone = A._replace(topic="u")
+    with pytest.raises(SourceError, match="node a:1 holds topic u"):
+        cut({gone: 0}, {gone: 1}, BOUNDS, 4)
+
+
+@pytest.mark.parametrize(
+    ("rows", "record_bytes", "cores", "most"),
+    [
+        (0, 100, 2, 1),
+        (500_000, 200, 2, 250_000),
+        (500_001, 200, 2, 250_001),
+        (10, 200, 4, 10_000),  # no file for a handful
+        (10_000_000, 200, 0, 166_667),  # by the amount: a split for each SPLIT_BYTES
+        (100, 4 << 20, 8, 13),  # a handful of large ones is enough for a split
+        (100_000_000, 200, 2, (512 << 20) // 200),  # no file without bounds
+        (10, 1 << 30, 1, 1),
+    ],
+)
+def test_the_messages_of_a_split(rows: int, record_bytes: int, cores: int, most: int) -> None:
+    bounds = {A: Bounds(0, max(1, rows), record_bytes * max(1, rows), "a:1")}
+    assert split_rows({A: 0}, {A: rows}, bounds, cores) == most
+
+
+def few(count: int, rows: int = 3) -> list[Split]:
+    places = (Place(f"t{number}", f"n{number % 20}:1", 0) for number in range(count))
+    return [Split(place, place.node, 0, rows, 200.0) for place in places]
+
+
+def test_places_with_little_news_share_tasks() -> None:
+    for cores in (1, 2, 16):
+        splits = few(10_000)
+        portions = shared(splits, cores)
+        assert 3 * cores <= len(portions) <= 4 * cores
+        assert {split for each in portions for split in each} == {*splits}
+        sizes = [len(each) for each in portions[:-1]]
+        assert max(sizes) - min(sizes) <= 1
+        # A task asks few nodes.
+        assert max(len({split.address for split in each}) for each in portions) <= 20 // cores + 1
+    assert shared(few(8), 2) == [(each,) for each in few(8)]
+    assert shared([], 2) == []
+    # Large ones are not put together.
+    assert len(shared(few(100, rows=SPLIT_BYTES // 100), 2)) == 100
+    mixed = [*few(50), *few(1, rows=SPLIT_BYTES // 100)]
+    assert [len(each) for each in shared(mixed, 2)] == [4, 47]

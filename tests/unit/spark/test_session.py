@@ -158,7 +158,7 @@ def test_a_wrapper_of_a_user_without_a_home(monkeypatch: pytest.MonkeyPatch) -> 
         java.home_for_spark_submit()
 
 
-BYTES_MAX = 300_000
+BYTES_MAX = 330_000
 
 
 def test_the_zip_is_reproducible_small_and_without_a_broker(

@@ -1,10 +1,11 @@
-"""Rates, sums over nodes, and an hour of both, made from samples of nodes.
+"""Rates, sums over nodes, and an hour and a day of both, made from samples of nodes.
 
 Two tables. Sums (cluster, topic, channel, group, node) have a point for every sample; the parts,
 which are a topic's, channel's or group's on one node and many more, have one a minute. Rates come
 of the differences of counters on each node before they are summed up, so that a node that comes or
 goes makes no peak; those of groups come from the nodes. Sums have the last depths of nodes that do
-not answer in them (history/lost_nodes.py).
+not answer in them (history/lost_nodes.py). A day of the sums has a point every five minutes, which
+a file may keep over a restart (history/history_file.py).
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.admin.history.day import Day
 from penstock.admin.history.facts import FACTS, facts_of
+from penstock.admin.history.history_file import HistoryFile
 from penstock.admin.history.lost_nodes import LostNode, LostNodes
 from penstock.admin.history.node_rows import NodeRows
 from penstock.admin.history.ring import HOUR_S, Ring, Table
@@ -94,12 +97,13 @@ class _Known:
 
 
 class History:
-    """The last hour. ``interval`` is the time between samples, in seconds."""
+    """The last hour, and the last day. ``interval`` is the time between samples, in seconds."""
 
-    def __init__(self, interval: float) -> None:
+    def __init__(self, interval: float, file: HistoryFile | None = None) -> None:
         points = min(max(int(HOUR_S / interval), 1), POINTS_MAX)
         self.sums, self.parts = Rows(SUMS_MAX), Rows(PARTS_MAX)
         self._sum_ring, self._part_ring = Ring(points), Ring(int(HOUR_S / PART_S))
+        self._day = Day(self.sums, _RATES, file)
         self._nodes: dict[str, _Known] = {}
         self.lost = LostNodes()
         self._seen: dict[int, NDArray[np.float64]] = {}
@@ -124,8 +128,16 @@ class History:
 
     @property
     def nbytes(self) -> int:
-        """Memory of the hour so far."""
-        return self._sum_ring.nbytes + self._part_ring.nbytes
+        """Memory of the hour and the day so far."""
+        return self._sum_ring.nbytes + self._part_ring.nbytes + self._day.ring.nbytes
+
+    def restore(self, time: float) -> None:
+        """Take over what the file has of the day before this time."""
+        for point in self._day.restore(time):
+            if not self.quantiles:
+                self.quantiles = list(point.quantiles)
+            if point.time >= time - HOUR_S:
+                self._sum_ring.add(point.time, self._day.placed(point))
 
     def take(self, time: float, samples: Iterable[tuple[str, Sample]]) -> None:
         """The samples of one refresh, by node; ``time`` in unix seconds."""
@@ -156,22 +168,27 @@ class History:
         # Summed in 64 bits, kept in 32: half the memory, and a curve shows no more digits.
         self.now = sums.astype(np.float32)
         self._sum_ring.add(time, self.now)
+        self._day.take(time, self.now, self.quantiles)
         self._gather(time, parts)
         self._forget(time)
 
-    def series(self, key: Key) -> Series | None:
-        """An hour of this topic, channel, node, or of a pair of them; None when it is not known."""
+    def series(self, key: Key, *, is_day: bool = False) -> Series | None:
+        """An hour of this topic, channel, node, or of a pair of them; None when it is not known.
+
+        A day, with a point every five minutes, of anything but such a pair.
+        """
         is_part = bool(key.node and key.topic)
         rows, ring = (self.parts, self._part_ring) if is_part else (self.sums, self._sum_ring)
+        if is_day and not is_part:
+            ring = self._day.ring
         row = rows.find(key)
         if row is None:
             return None
         times, values = ring.series(row, rows.born[row])
         if is_part or not values:
             return Series(times, values, values[_DEPTH] if values else [], [0] * len(times))
-        return Series(
-            times, values, self._waiting(key, times, values[_DEPTH]), self.lost.partial(row, times)
-        )
+        waiting = self._waiting(key, times, values[_DEPTH], ring)
+        return Series(times, values, waiting, self.lost.partial(row, times))
 
     def dialects(self) -> dict[tuple[str, str], str]:
         """The kind of each group, by its topic and its name with the mark."""
@@ -184,10 +201,15 @@ class History:
 
     def lags(self, rows: NDArray[np.intp], since: float) -> tuple[Block, Block]:
         """The times from ``since`` on, and the depths of these rows at each of them."""
-        born = np.array([self.sums.born[row] for row in rows.tolist()])
-        return self._sum_ring.figure(_DEPTH, rows, born, since)
+        return self._figure(self._sum_ring, rows, since)
 
-    def _waiting(self, key: Key, times: list[float], depths: list[float]) -> list[float]:
+    def _figure(self, ring: Ring, rows: NDArray[np.intp], since: float) -> tuple[Block, Block]:
+        born = np.array([self.sums.born[row] for row in rows.tolist()])
+        return ring.figure(_DEPTH, rows, born, since)
+
+    def _waiting(
+        self, key: Key, times: list[float], depths: list[float], ring: Ring
+    ) -> list[float]:
         """The depths of a topic with those of its channels; of anything else they are told."""
         if not key.topic or key.channel or not times:
             return depths
@@ -199,7 +221,7 @@ class History:
             ],
             np.intp,
         )
-        found = self.lags(rows, times[0])[1]
+        found = self._figure(ring, rows, times[0])[1]
         nothing = np.isnan(found).all(axis=1)
         waiting: list[float] = np.where(nothing, np.nan, np.nansum(found, axis=1)).tolist()
         return waiting

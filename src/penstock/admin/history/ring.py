@@ -1,4 +1,4 @@
-"""The tables of figures of the last hour, one for each point in time, up to a maximum."""
+"""The tables of figures of the last hour or day, one for each point in time, up to a maximum."""
 
 from __future__ import annotations
 
@@ -12,22 +12,24 @@ Table = NDArray[np.float32]
 """Figures by rows; NaN where nothing is known. Tables of a ring grow with time, never shrink."""
 
 HOUR_S: Final = 3600.0
+DAY_S: Final = 24 * HOUR_S
 
 
 class Ring:
-    """Up to ``points`` tables, with their times in unix seconds."""
+    """Up to ``points`` tables of the last ``span_s``, with their times in unix seconds."""
 
-    def __init__(self, points: int) -> None:
+    def __init__(self, points: int, span_s: float = HOUR_S) -> None:
+        self._span_s = span_s
         self._tables: deque[tuple[float, Table]] = deque(maxlen=points)
 
     def add(self, time: float, table: Table) -> None:
         """The newest table, which is the ring's from now on.
 
-        The clock may have been set: what is later than this goes, and so does what is an hour old.
+        The clock may have been set: what is later than this goes, and so does what is too old.
         """
         while self._tables and self._tables[-1][0] >= time:
             self._tables.pop()
-        while self._tables and self._tables[0][0] < time - HOUR_S:
+        while self._tables and self._tables[0][0] < time - self._span_s:
             self._tables.popleft()
         self._tables.append((time, table))
 

@@ -1,4 +1,4 @@
-"""POST /api/deadletters/:topic: letters of a node, or of all, are published again and finished."""
+"""POST /api/deadletters/:topic: letters of a node, or of all, are sent again or discarded."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from penstock.net.http.server.service import Request
 from penstock.net.http.server.v1_api import ApiError
 from penstock.nsq.client.message import Message
 from penstock.nsq.dead_letters.listing import dead_letter_page
-from penstock.nsq.dead_letters.resend import LetterChannel, Resending, did_not_come
+from penstock.nsq.dead_letters.resend import LetterChannel, Resending, Target, did_not_come
 from penstock.nsq.dead_letters.topics import CHANNEL, is_rocketmq
 from penstock.nsq.page import Message as Letter
 
@@ -39,11 +39,18 @@ _PAGE_MAX: Final = 1000
 
 
 class ResendRequest(NamedTuple):
-    """Letters of a topic: those with these ids, or (none) all; where to (empty: back)."""
+    """Letters of a topic: those with these ids, or (none) all; where to (empty: back).
+
+    ``to_channel``: only to the channel that gave them up. ``pace``: letters a second at most, 0 for
+    any number.
+    """
 
     topic: str
     ids: tuple[str, ...]
     to: str
+    to_channel: bool = False
+    discards: bool = False
+    pace: int = 0
 
 
 @dataclass(slots=True)
@@ -64,18 +71,20 @@ class Sending:
         self, http: HttpClient, node: Node, chosen: ResendRequest, outcome: Outcome, ends_at: float
     ) -> None:
         from penstock.nsq.log_reader import LogReader  # these load numpy
-        from penstock.nsq.stored import origin_topic
+        from penstock.nsq.stored import origin_of
 
         self._http = http
         self._node = node
         self._chosen = chosen
         self._outcome = outcome
         self._ends_at = ends_at
-        self._resending = Resending(chosen.to)
+        self._resending = Resending(
+            chosen.to, to_channel=chosen.to_channel, discards=chosen.discards
+        )
         self._channel = LetterChannel(http, node.http_address, chosen.topic)
         self._log = LogReader(http, node.http_address, chosen.topic)
         # Neighbours are mostly of one batch, whose origin is then read once.
-        self._origin_topic = functools.lru_cache(maxsize=1)(origin_topic)
+        self._origin_of = functools.lru_cache(maxsize=1)(origin_of)
         self._todo = 0
         self._id_base = 0
 
@@ -119,7 +128,9 @@ class Sending:
         found = await self._look_up(self._chosen.ids)
         self._outcome.not_found += [each for each in self._chosen.ids if each not in found]
         for letter in found.values():
-            self._resending.choose(letter.id, "" if letter.origin is UNSET else letter.origin.topic)
+            origin = letter.origin
+            came_from = Target("") if origin is UNSET else Target(origin.topic, origin.channel)
+            self._resending.choose(letter.id, came_from)
         return bool(self._resending.targets)
 
     async def _look_up(self, ids: Iterable[str]) -> dict[str, Letter]:
@@ -150,10 +161,11 @@ class Sending:
             if self._resending.was_sent(each):
                 continue
             offset = _number(each) - self._id_base
-            batch = None if self._chosen.to else await self._log.batch(offset)
-            origin = ""
+            needs_origin = not (self._chosen.to or self._chosen.discards)
+            batch = await self._log.batch(offset) if needs_origin else None
+            origin = Target("")
             if batch is not None and batch.first_offset <= offset:  # else it is lost
-                origin = self._origin_topic(batch)
+                origin = Target(*self._origin_of(batch))
             self._resending.choose(each, origin)
 
     # --- sending -------------------------------------------------------------------------------
@@ -168,7 +180,9 @@ class Sending:
 
         aim = None if self._chosen.ids else self._aim_all
         address = self._node.tcp_address
-        await self._channel.resend(address, self._resending, goes_on, in_flight=IN_FLIGHT, aim=aim)
+        await self._channel.resend(
+            address, self._resending, goes_on, in_flight=IN_FLIGHT, aim=aim, pace=self._chosen.pace
+        )
         if self._left and waits:
             self._remark(did_not_come(self._left))
         elif self._left:
@@ -200,6 +214,8 @@ class ResendBody(Struct):
     ids: list[str] = msgspec.field(default_factory=list)
     all: bool = False
     to: str = ""
+    to_channel: bool = False
+    pace: int = 0
 
 
 class Resend:
@@ -230,7 +246,7 @@ class Resend:
                     await sending.run(count)
             finally:
                 # Also after an error: some letters may have been sent.
-                action = Action("resend_dead_letters", topic, CHANNEL, body.node)
+                action = Action(f"{body.action}_dead_letters", topic, CHANNEL, body.node)
                 self._notifier.tell(action, request)
         warnings.add(outcome.remarks)
         return {
@@ -254,7 +270,7 @@ class Resend:
 
 def _chosen(topic: str, body: ResendBody) -> ResendRequest:
     """The letters that the body asks for, and where to; ApiError 400 for an invalid body."""
-    if body.action != "resend":
+    if body.action not in ("resend", "discard"):
         raise ApiError(400, "INVALID_ACTION")
     if is_rocketmq(topic):
         raise ApiError(400, "ROCKETMQ_NOT_RESENDABLE")
@@ -264,4 +280,9 @@ def _chosen(topic: str, body: ResendBody) -> ResendRequest:
     # Sent to the topic it is in, a letter would be there again as a new message without an origin.
     if body.to and (not is_valid_name(body.to) or body.to == topic):
         raise ApiError(400, "INVALID_TO")
-    return ResendRequest(topic, tuple(ids), body.to)
+    if body.to and body.to_channel:
+        raise ApiError(400, "AMBIGUOUS_TO")
+    if body.pace < 0:
+        raise ApiError(400, "INVALID_PACE")
+    discards = body.action == "discard"
+    return ResendRequest(topic, tuple(ids), body.to, body.to_channel, discards, body.pace)

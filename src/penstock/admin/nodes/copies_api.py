@@ -49,6 +49,11 @@ class Copy(Struct):
     lag_messages: int | None = None
     lag_bytes: int | None = None
     lag_seconds: float | None = None
+    max_lag: str = ""
+    needs_force: str = ""
+    lease_seconds: float | None = None
+    """The time for which a primary still holds its lease; None where it needs none."""
+    lease_members: list[str] = []
     asked_seconds_ago: float | None = None
     error: str | None = None
     replicas_acked: int = 0
@@ -143,7 +148,11 @@ def _row(name: str, status: Replication, seen: tuple[str, FollowerStatus] | None
         only_here=status.only_here,
         verdicts=_verdicts(status.trouble),
     )
+    if status.lease is not None:
+        row.lease_seconds = status.lease.seconds_left
+        row.lease_members = status.lease.members
     if status.role == FOLLOWER:
+        row.max_lag, row.needs_force = status.max_lag, status.needs_force
         row.lag_messages, row.lag_bytes = status.lag_messages, status.lag_bytes
         row.lag_seconds, row.error = status.lag_seconds, status.error
         row.asked_seconds_ago = seen[1].asked_seconds_ago if seen else None

@@ -14,6 +14,7 @@ from penstock.admin.rocketmq.messages.finding import MessageQuery, find
 from penstock.admin.rocketmq.messages.traces import trace, tracks
 from penstock.admin.rocketmq.other_brokers import OtherBrokers
 from penstock.admin.rocketmq.servers import Servers
+from penstock.admin.rocketmq.watch import RocketWatch
 from penstock.admin.router import AdminRouter
 from penstock.net.http.server.service import Request
 from penstock.net.http.server.v1_api import ApiError, Query
@@ -22,16 +23,21 @@ from penstock.net.http.server.v1_api import ApiError, Query
 class RocketmqApi:
     """The handlers, which change nothing; accounts and settings are for administrators alone."""
 
-    def __init__(self, servers: Servers, access: Access, beside: OtherBrokers) -> None:
+    def __init__(
+        self, servers: Servers, access: Access, beside: OtherBrokers, interval: float = 0
+    ) -> None:
+        """``interval`` is the time between looks for the history, in seconds; 0: none."""
         self._servers = servers
         self._beside = beside
         self._access = access
         self._rates = GroupRates()
+        self.watch = RocketWatch(servers, self._rates, interval)
 
     def add_routes(self, router: AdminRouter) -> None:
         for path, handler in (
             ("/api/rocketmq", self._cluster),
             ("/api/rocketmq/attention", self._attention),
+            ("/api/rocketmq/history", self._history),
             ("/api/rocketmq/topics", self._topics),
             ("/api/rocketmq/topics/:topic", self._topic),
             ("/api/rocketmq/groups", self._groups),
@@ -50,6 +56,9 @@ class RocketmqApi:
 
     async def _attention(self, request: Request) -> Any:
         return await attention.attention(self._servers, self._rates, self._beside)
+
+    async def _history(self, request: Request) -> Any:
+        return {**self.watch.series(), "message": ""}
 
     async def _topics(self, request: Request) -> Any:
         if Query.parse(request.query).get("names") == "true":

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
+from penstock.admin.rocketmq.queue_rates import QueueRates
 from penstock.cluster.fanout import Warnings
 from penstock.cluster.upstream_errors import NoAnswerError
 from penstock.core.clock import Clock
@@ -57,6 +58,7 @@ class Servers(AdminClient):
         self._loop_hub = AioHub(config, clock, None)
         super().__init__(self._loop_hub)
         self._slots = asyncio.Semaphore(ASKED_AT_ONCE)
+        self.queue_rates = QueueRates()
 
     async def close(self) -> None:
         """End the connections."""

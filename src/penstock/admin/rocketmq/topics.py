@@ -64,13 +64,14 @@ def _row(name: str, kind: str, configs: dict[str, dict[str, Any]]) -> dict[str, 
         "lag": 0,
         "kept": None,
         "written": None,
+        "in": None,
         "last_ms": None,
     }
 
 
-async def sums_of(servers: Servers, brokers: list[Broker], topic: str) -> dict[str, int]:
+async def sums_of(servers: Servers, brokers: list[Broker], topic: str) -> dict[str, Any]:
     """The figures of a topic on all these brokers; of one that has no such topic zeros."""
-    queues: list[dict[str, int]] = []
+    queues: list[dict[str, Any]] = []
     for broker in brokers:
         try:
             queues += (await bounds_of(servers, broker, topic)).values()
@@ -81,6 +82,9 @@ async def sums_of(servers: Servers, brokers: list[Broker], topic: str) -> dict[s
     return {
         "kept": sum(each["max"] - each["min"] for each in queues),
         "written": sum(each["max"] for each in queues),
+        "in": sum(each["in"] or 0.0 for each in queues)
+        if any(each["in"] is not None for each in queues)
+        else None,
         "last_ms": max((each["last_ms"] for each in queues), default=0),
     }
 
@@ -106,13 +110,19 @@ async def topic_configs(servers: Servers, broker: Broker) -> dict[str, dict[str,
     return dict(found.get("topicConfigTable") or {})
 
 
-async def bounds_of(servers: Servers, broker: Broker, topic: str) -> dict[int, dict[str, int]]:
-    """The first offset of each queue on a broker, its end, and when something came last."""
+async def bounds_of(servers: Servers, broker: Broker, topic: str) -> dict[int, dict[str, Any]]:
+    """The first offset of each queue on a broker, its end, messages a second that come to it (None
+    with the first look), and when something came last.
+    """
     stats = await admin_topics.topic_stats(servers, broker.any_address(), topic)
+    now = servers.now_ms / 1000
     return {
         queue.queueId: {
             "min": int(each["minOffset"]),
             "max": int(each["maxOffset"]),
+            "in": servers.queue_rates.take(
+                (topic, broker.name, queue.queueId), now, int(each["maxOffset"])
+            ),
             "last_ms": max(0, int(each["lastUpdateTimestamp"])),
         }
         for queue, each in stats.items()
@@ -126,7 +136,7 @@ async def one_topic(servers: Servers, topic: str) -> dict[str, Any]:
     clusters = await servers.clusters()
     brokers = [each for each in route.brokers if each.any_address()]
 
-    async def ask(broker: Broker) -> dict[int, dict[str, int]]:
+    async def ask(broker: Broker) -> dict[int, dict[str, Any]]:
         return await bounds_of(servers, broker, topic)
 
     bounds = {each.name: queues for each, queues in await gathered(brokers, ask, warnings)}
@@ -159,9 +169,9 @@ def _brokers(route: TopicRoute) -> list[dict[str, Any]]:
     ]
 
 
-def _queues(data: QueueData, bounds: dict[str, dict[int, dict[str, int]]]) -> list[dict[str, Any]]:
+def _queues(data: QueueData, bounds: dict[str, dict[int, dict[str, Any]]]) -> list[dict[str, Any]]:
     known = bounds.get(data.brokerName, {})
-    nothing = {"min": None, "max": None, "last_ms": None}
+    nothing = {"min": None, "max": None, "in": None, "last_ms": None}
     return [
         {
             "broker": data.brokerName,

@@ -139,6 +139,11 @@ class Channel:
         self.state.skips.add(max(first, self.state.cursor), next_)
         self._defer(now + delay_ns, first, next_, 0)
 
+    def pass_by(self, first: int, next_: int) -> None:
+        """``[first, next_)`` of what comes is for another channel."""
+        self.state.skips.add(max(first, self.state.cursor), next_)
+        self.state.changed = True
+
     # --- consumers -----------------------------------------------------------------------------
 
     def add_consumer(self, consumer: Consumer) -> None:

@@ -40,6 +40,7 @@ from penstock.nsq.dead_letters.resend import (
     LetterChannel,
     Resending,
     Result,
+    Target,
     did_not_come,
 )
 from penstock.nsq.dead_letters.topics import group_of
@@ -58,7 +59,9 @@ async def planned(
     resending = Resending(to or "")
     async for letter in stored_letters(http, topic.place.http, topic.name):
         if choice.takes(letter):
-            resending.choose(letter.id, letter.origin.topic if letter.origin is not None else "")
+            origin = letter.origin
+            came_from = Target("") if origin is None else Target(origin.topic, origin.channel)
+            resending.choose(letter.id, came_from)
     return resending
 
 
@@ -203,7 +206,9 @@ async def run_resend(
                     break
                 if dry_run:
                     plan = await planned(http, topic, choice, to)
-                    result = Result(Counter(plan.targets.values()), plan.result.orphans)
+                    result = Result(
+                        Counter(each.topic for each in plan.targets.values()), plan.result.orphans
+                    )
                 else:
                     result = await resend(http, topic, choice, to, stop, config)
                 missing += result.missing

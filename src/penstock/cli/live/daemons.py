@@ -78,6 +78,7 @@ class Daemons:
                 f"--http-address={self._admin_http}",
                 f"--lookupd-http-address={self.lookupd_http}",
                 "--history-interval=5s",
+                f"--history-path={self._folder / 'nsqadmin.history'}",
             ],
         )
         addresses = [self.lookupd_http, *(node.http for node in self.nodes), self._admin_http]

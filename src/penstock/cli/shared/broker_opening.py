@@ -134,7 +134,7 @@ class Opening:
         self._running.push_async_callback(broker.close)
         slave = broker.services.follow(node.copied)
         slave.update()
-        standby.pulling.stepped.append(slave.update)
+        standby.stepped.append(slave.update)
         if not self._settings.ha_master_address:
             broker.services.name_servers.told_master = partial(self._told_master, standby)
         return broker
@@ -187,7 +187,7 @@ class Opening:
         log_versions(options)
         node = await open_node(options, program=PROGRAM)
         self._running.push_async_callback(node.close)
-        await self._monitoring(node.vitals)
+        await self._monitoring(node.vitals, node)
         nsqd = await Nsqd.open(node, options, self._turn, ports)
         self._running.push_async_callback(nsqd.close)
         return node
@@ -200,17 +200,19 @@ class Opening:
         prepare = partial(prepare_store, options)
         node = await open_node(options, prepare, nsq_letters, program=PROGRAM)
         self._running.push_async_callback(node.close)
-        await self._monitoring(node.vitals)
+        await self._monitoring(node.vitals, node)
         primary = Primary.of(node, options, self._turn)
         replication = await ReplicationPort.open(primary, node, options, ports)
         self._running.push_async_callback(replication.close)
         self._running.push_async_callback(ports.close)
         return node
 
-    async def _monitoring(self, vitals: Vitals) -> None:
+    async def _monitoring(self, vitals: Vitals, node: Node | None = None) -> None:
         if self._settings.monitoring_address:
             port = await MonitoringPort.open(self._settings.monitoring_address, vitals, logger)
             self._running.push_async_callback(port.close)
+            if node is not None:
+                node.stand_in.listeners.append(port.listener)
 
     def _replication_address(self) -> str:
         """The address of the port for slaves; empty where none is to be opened."""

@@ -1,17 +1,25 @@
-"""The version NSQ's clients are told, and what ``--version`` prints."""
+"""The version that NSQ's clients are told, and what ``--version`` prints."""
 
 from __future__ import annotations
+
+from penstock import __version__
 
 NSQ_VERSION = "1.3.0"
 """A plain semantic version, because clients and nsqadmin compare its parts as numbers."""
 
 
-def version_line(program: str) -> str:
-    """The line that ``--version`` prints, in the form of the Go programs.
-
-    Programs that parse this line expect one word after "built w/". Penstock's own version is in
-    /info, /metrics and nsqd's log.
-    """
+def go_line(program: str) -> str:
+    """The version in the form of the Go programs, with one word after "built w/"."""
     import platform
 
     return f"{program} v{NSQ_VERSION} (built w/python{platform.python_version()})"
+
+
+def with_penstock(line: str) -> str:
+    """A line of a version, with Penstock's own behind NSQ's."""
+    return f"{line} of Penstock {__version__}"
+
+
+def version_line(program: str) -> str:
+    """The version of a daemon."""
+    return with_penstock(go_line(program))

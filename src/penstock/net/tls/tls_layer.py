@@ -24,6 +24,8 @@ _ALERT, _HANDSHAKE = 21, 22
 _CERTIFICATE: Final = 11
 _NO_CHECK_TIME: Final = 0x200000
 """OpenSSL's X509_V_FLAG_NO_CHECK_TIME, for which ``ssl`` has no name."""
+_NO_PACKED_CERTIFICATES: Final = 1 << 33
+"""OpenSSL's SSL_OP_NO_RX_CERTIFICATE_COMPRESSION: one that is packed could not be read."""
 
 
 class TlsError(LayerError):
@@ -93,6 +95,7 @@ def _server_context(
         context.verify_mode = ssl.CERT_REQUIRED
     if client_auth is ClientAuth.ANY:
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN | _NO_CHECK_TIME
+        context.options |= _NO_PACKED_CERTIFICATES
         context._msg_callback = _trust_what_is_shown  # type: ignore[attr-defined]
     return context
 
@@ -335,6 +338,7 @@ _REASONS = {
     "UNSUPPORTED_PROTOCOL": "tls: client offered only unsupported versions",
     "NO_SHARED_CIPHER": "tls: no cipher suite supported by both client and server",
     "DECRYPTION_FAILED_OR_BAD_RECORD_MAC": "local error: tls: bad record MAC",
+    "RECORD_LAYER_FAILURE": "local error: tls: bad record MAC",  # OpenSSL 3.6 and newer
     "NO_RENEGOTIATION": "local error: tls: no renegotiation",
     "WRONG_VERSION_NUMBER": "tls: first record does not look like a TLS handshake",
     "CERTIFICATE_VERIFY_FAILED": "tls: failed to verify certificate",

@@ -26,6 +26,10 @@ class MonitoringPort:
         return cls(server, await tcp.listen(server, address, "monitoring", log))
 
     @property
+    def listener(self) -> tcp.Listener:
+        return self._listener
+
+    @property
     def port(self) -> int:
         return self._listener.port
 

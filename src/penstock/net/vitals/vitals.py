@@ -16,7 +16,7 @@ import math
 import platform
 import sys
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from typing import Final
 
 import penstock
@@ -87,8 +87,9 @@ class Vitals:
         self.sources: list[Source] = []
         self.gc_pauses = GcPauses(clock)
         self.started_ns = clock.wall_ns()
+        self.shows_metrics = False
         self._program = program
-        self._health = health
+        self.health = health
 
     def start(self) -> None:
         self.gc_pauses.start()
@@ -100,6 +101,7 @@ class Vitals:
         router.add("GET", "/live", self.live, quiet=True)
         router.add("GET", "/ping", self.ping)
         router.add("GET", "/ready", self.ready, quiet=True)
+        self.shows_metrics |= metrics
         if metrics:
             router.add("GET", "/metrics", self.metrics, quiet=True)
 
@@ -113,7 +115,7 @@ class Vitals:
 
     def ping(self, request: Request) -> Response:
         """GET /ping: 500 if the program is up and something is wrong with it."""
-        health = self._health()
+        health = self.health()
         return text(health, 200 if health == HEALTHY else 500)
 
     def ready(self, request: Request) -> Response:
@@ -124,11 +126,23 @@ class Vitals:
     async def metrics(self, request: Request) -> Response:
         """GET /metrics, made in pieces between which the program does its work."""
         body: list[bytes | memoryview] = []
+        async for made in self._texts():
+            body.append(made)
+            await asyncio.sleep(0)
+        return Response(200, body, CONTENT_TYPE)
+
+    def metrics_now(self) -> str:
+        """All metrics, made in one go in any thread."""
+
+        async def made() -> str:
+            return b"".join([piece async for piece in self._texts()]).decode()
+
+        return _run_without_a_loop(made())
+
+    async def _texts(self) -> AsyncIterator[bytes]:
         for source in (*self.sources, self._of_process):
             async for samples in source():
-                body.append(samples.text().encode())
-                await asyncio.sleep(0)
-        return Response(200, body, CONTENT_TYPE)
+                yield samples.text().encode()
 
     async def _of_process(self) -> AsyncIterator[Samples]:
         versions = (self._program, penstock.__version__, platform.python_version())
@@ -156,6 +170,15 @@ class Vitals:
             "next_gc_bytes": 0,
             "gc_total_runs": sum(generation["collections"] for generation in gc.get_stats()),
         }
+
+
+def _run_without_a_loop(work: Coroutine[None, None, str]) -> str:
+    """Run what only pauses, and never waits for anything, to its end."""
+    while True:
+        try:
+            work.send(None)
+        except StopIteration as end:
+            return str(end.value)
 
 
 def of_process(started_ns: int, pauses: GcPauses) -> Iterator[Samples]:

@@ -12,12 +12,14 @@ from functools import partial
 from typing import Any, Final
 
 from penstock.broker.topic import Topic
+from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.errors import OffsetOutOfRangeError, StorageError
 from penstock.net.address import join_host_port
 from penstock.net.http.server.service import Request, Response
 from penstock.net.http.server.v1_api import NSQ_HEADER, ApiError, ApiRouter, Query, all_values
 from penstock.node.dialect import Dialect, LogView
 from penstock.node.http.api_arguments import number, out_of_range, topic_named
+from penstock.node.http.log_changes import LogChanges
 from penstock.node.http.log_views import NSQ_VIEW, queue_named, view_for
 from penstock.node.http.many_topics import check_number, names_in
 from penstock.node.ports import Ports
@@ -43,10 +45,12 @@ class LogApi:
         self._ports = ports
         self._address = broadcast_address
         self._epochs = epochs
+        self._changes = LogChanges(topics, SYSTEM_CLOCK.wall_ns() // 1000)
 
     def add_routes(self, router: ApiRouter) -> None:
         router.v1("GET", "/log/offsets", self._offsets, quiet=True)
         router.v1("POST", "/log/offsets", self._offsets_of_many, quiet=True)
+        router.v1("GET", "/log/changes", self._changes_since, quiet=True)
         router.v1("GET", "/log/fetch", self._fetch, quiet=True)
         router.v1("GET", "/log/offset_at", self._offset_at)
 
@@ -74,6 +78,14 @@ class LogApi:
         if names is None:
             raise ApiError(400, "INVALID_BODY")
         return self._of_each(names, self._view(query))
+
+    def _changes_since(self, request: Request) -> Any:
+        """The topics whose logs have changed after ``since``, a ``revision`` of an earlier answer;
+        all of them may have where there are none named.
+        """
+        revision, topics = self._changes.since(number(Query.parse(request.query), "since", 0))
+        named = {} if topics is None else {"topics": topics}
+        return {"node": self._node, "revision": revision, **named}
 
     def _of_each(self, names: Sequence[str], view: LogView) -> Any:
         check_number(names)

@@ -7,11 +7,12 @@ has timed out, so a crash may send a letter twice, and never loses one.
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from penstock.cluster.exchange import target
 from penstock.cluster.http_client import HttpClient
@@ -24,6 +25,7 @@ from penstock.nsq.client.errors import ClientError
 from penstock.nsq.client.message import Message
 from penstock.nsq.dead_letters.topics import CHANNEL
 from penstock.nsq.pieces import PIECE_MESSAGES, pieces
+from penstock.nsq.protocol import encode
 
 IN_FLIGHT_S: Final = 30.0
 """The seconds that a letter stays in flight; after them, those of a crashed run come again."""
@@ -31,6 +33,18 @@ HOLD_S: Final = 600.0
 """The delay in seconds of a letter that was not chosen, should nobody release it at the end."""
 WAIT_S: Final = 1.0
 """Seconds of a wait for letters."""
+
+
+class Target(NamedTuple):
+    """Where a letter goes: a topic, and there to one channel or (empty) all. Empty: nowhere, it is
+    discarded.
+    """
+
+    topic: str
+    channel: str = ""
+
+
+DISCARDED: Final = Target("")
 
 
 class ResendError(PenstockError):
@@ -51,20 +65,25 @@ class Result:
 class Resending:
     """The letters of one run, sorted; the caller publishes what ``to_send`` gives, and says so.
 
-    ``targets`` are the topics that chosen letters go to, by id; a letter that is sent leaves it.
-    With ``to`` all go there, otherwise each back to where it came from.
+    ``targets`` are where chosen letters go, by id; a letter that is sent leaves it. With ``to`` all
+    go to that topic, otherwise each back to where it came from: to its topic or, with
+    ``to_channel``, only to the channel that gave it up. With ``discards`` they go nowhere.
     """
 
-    def __init__(self, to: str = "") -> None:
-        self.targets: dict[str, str] = {}
+    def __init__(self, to: str = "", *, to_channel: bool = False, discards: bool = False) -> None:
+        self.targets: dict[str, Target] = {}
         self.result = Result()
         self.to = to
+        self.discards = discards
+        self._to_channel = to_channel and not to
         self._sent: set[bytes] = set()
 
-    def choose(self, identifier: str, origin: str) -> None:
-        """Choose a letter, from a topic that is empty where it does not say so."""
-        if target := self.to or origin:
-            self.targets[identifier] = target
+    def choose(self, identifier: str, origin: Target) -> None:
+        """Choose a letter, from a topic and channel that are empty where it does not say so."""
+        if self.discards:
+            self.targets[identifier] = DISCARDED
+        elif topic := self.to or origin.topic:
+            self.targets[identifier] = Target(topic, origin.channel if self._to_channel else "")
         else:
             self.result.orphans += 1
 
@@ -72,9 +91,9 @@ class Resending:
         """True if this letter is sent: when it comes again, it is only finished."""
         return identifier.encode() in self._sent
 
-    def to_send(self, letters: Sequence[Message]) -> Iterator[tuple[str, Sequence[Message]]]:
-        """The chosen ones with their topics, in pieces for one publish each; others are put off."""
-        chosen: dict[str, list[Message]] = {}
+    def to_send(self, letters: Sequence[Message]) -> Iterator[tuple[Target, Sequence[Message]]]:
+        """The chosen ones with where they go, in pieces for one publish; others are put off."""
+        chosen: dict[Target, list[Message]] = {}
         for letter in letters:
             target = self.targets.get(letter.id.decode())
             if target is not None:
@@ -87,20 +106,23 @@ class Resending:
             for piece in pieces(some, PIECE_MESSAGES):
                 yield target, piece
 
-    def sent(self, target: str, letters: Sequence[Message]) -> None:
-        """A node has them again: they are finished."""
+    def sent(self, target: Target, letters: Sequence[Message]) -> None:
+        """A node has them again, or they are discarded: they are finished."""
         for letter in letters:
             letter.finish()
             self._sent.add(letter.id)
             del self.targets[letter.id.decode()]
-        self.result.sent[target] += len(letters)
+        self.result.sent[target.topic] += len(letters)
 
-    def refused(self, target: str, letters: Sequence[Message], error: PenstockError) -> ResendError:
+    def refused(
+        self, target: Target, letters: Sequence[Message], error: PenstockError
+    ) -> ResendError:
         """Note that letters could not be published, and stay; the error to raise."""
         for letter in letters:
             letter.requeue(0, backoff=False)
+        where = f"channel {target.channel} of " if target.channel else ""
         return ResendError(
-            f"topic {target} did not take the letters: {error}; "
+            f"{where}topic {target.topic} did not take the letters: {error}; "
             f"{self.result.sent.total()} are sent, the rest stays"
         )
 
@@ -152,11 +174,14 @@ class LetterChannel:
         *,
         in_flight: int,
         aim: Callable[[Sequence[Message]], Awaitable[None]] | None = None,
+        pace: int = 0,
     ) -> None:
         """Send what comes for as long as it goes on, by the waits in a row that brought nothing.
 
-        Letters are shown to ``aim`` first, which may choose them. Raises ResendError, ClientError.
+        Letters are shown to ``aim`` first, which may choose them. ``pace`` is how many a second go
+        at most, 0 for any number. Raises ResendError, ClientError.
         """
+        in_flight = min(in_flight, pace) if pace else in_flight
         # Without a limit, or the client would finish a letter after its fifth delivery, unsent.
         config = replace(
             self._config, max_in_flight=in_flight, max_attempts=0, msg_timeout=IN_FLIGHT_S
@@ -175,18 +200,27 @@ class LetterChannel:
                     came = list(delivery.messages())
                     if aim is not None:
                         await aim(came)
-                    await send(resending, came, producer)
+                    before = resending.result.sent.total()
+                    await self._send(resending, came, producer)
+                    if pace:
+                        await asyncio.sleep((resending.result.sent.total() - before) / pace)
 
     async def _post(self, path: str, **query: str) -> None:
         asked = target(path, topic=self._topic, channel=CHANNEL, **query)
         await self._http.post(self._address, asked)
 
-
-async def send(resending: Resending, letters: Sequence[Message], producer: Producer) -> None:
-    """Publish the chosen ones among these, and finish them. Raises ResendError."""
-    for where, some in resending.to_send(letters):
-        try:
-            await producer.multi_publish(where, [letter.body for letter in some])
-        except ClientError as error:
-            raise resending.refused(where, some, error) from error
-        resending.sent(where, some)
+    async def _send(
+        self, resending: Resending, letters: Sequence[Message], producer: Producer
+    ) -> None:
+        """Publish the chosen ones among these, and finish them. Raises ResendError."""
+        for where, some in resending.to_send(letters):
+            bodies = [letter.body for letter in some]
+            try:
+                if where.channel:
+                    asked = target("/channel/publish", topic=where.topic, channel=where.channel)
+                    await self._http.post(self._address, asked, encode.multi_body(bodies))
+                elif where != DISCARDED:
+                    await producer.multi_publish(where.topic, bodies)
+            except (ClientError, UpstreamError) as error:
+                raise resending.refused(where, some, error) from error
+            resending.sent(where, some)

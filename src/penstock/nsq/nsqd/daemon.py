@@ -6,7 +6,7 @@ import logging
 import socket
 from collections.abc import Callable
 
-from penstock import __version__, lane
+from penstock import lane
 from penstock.broker.channels.channel import Channel
 from penstock.broker.topic import Topic
 from penstock.core.errors import PenstockError
@@ -42,7 +42,6 @@ logger = logging.getLogger("penstock.nsqd")
 def log_versions(options: NsqdOptions) -> None:
     """The first lines of an nsqd's log."""
     logger.info(version_line("nsqd"))
-    logger.info("Penstock %s", __version__)
     logger.info("ID: %d", options.node_id)
 
 
@@ -135,6 +134,7 @@ class Nsqd(Observer):
         tls = self.context.tls
         https = over_tls(tls, self._http, logger) if tls is not None else None
         await self.ports.open(self._connection, self._plain_http, https)
+        self.node.stand_in.listeners += self.ports.plain
         # The ports first: nsqlookupd is told their numbers.
         self.lookup.set_addresses(self.options.lookupd_tcp_addresses)
         self.statsd.start()

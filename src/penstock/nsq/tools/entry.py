@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from penstock.core.settings.version import NSQ_VERSION
+from penstock.core.settings.version import NSQ_VERSION, with_penstock
 
 
 def enter(tool: str, module: str) -> None:
@@ -22,4 +22,4 @@ def enter(tool: str, module: str) -> None:
 
 def version_text(tool: str) -> str:
     """The text that --version prints."""
-    return f"{tool} v{NSQ_VERSION}"
+    return with_penstock(f"{tool} v{NSQ_VERSION}")

@@ -2,7 +2,8 @@
 
 Times are milliseconds and sizes bytes, unless stated otherwise. Not Java's are ``bindAddress``,
 ``monitoringAddress``, ``durability``, ``aclDirectory``, ``replicationSecretFile``,
-``tls.ha.*``, ``promotedBrokerRole``, ``promoteBeforeHook``, ``promoteAfterHook``,
+``tls.ha.*``, ``promotedBrokerRole``, ``needsLease``, ``promoteMaxLag``, ``promoteBeforeHook``,
+``promoteAfterHook``,
 ``nsqTcpAddress``, ``nsqHttpAddress``, ``nsqGroupRetention`` and ``nsqOpen``.
 """
 
@@ -18,6 +19,7 @@ from penstock.core.settings import java_properties
 from penstock.net.address import join_host_port, split_host_port
 from penstock.net.local_address import local_address
 from penstock.net.tls.tls_layer import ClientAuth, ServerTls
+from penstock.node.max_lag import MAX_LAG, MaxLag
 from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.state import levels
 from penstock.rocketmq.protocol.frames import FRAME_MAX
@@ -177,6 +179,11 @@ class BrokerSettings(TlsSettings):
     promoted_broker_role: str = "ASYNC_MASTER"
     """The role of this slave once it is promoted: ``ASYNC_MASTER`` or ``SYNC_MASTER``; not
     Java's."""
+    needs_lease: bool = False
+    """Take messages only while ``penstock lease`` renews the lease of this broker; not Java's."""
+    promote_max_lag: str = "1s"
+    """The most that the promotion of this slave may lose without ``--force``: a time or a number of
+    messages; not Java's."""
     promote_before_hook: str = ""
     """Shell command before this slave becomes master; an exit code other than 0 refuses it; not
     Java's."""
@@ -229,7 +236,8 @@ class BrokerSettings(TlsSettings):
             "aclDirectory", "haListenPort", "haMasterAddress", "slaveTimeout",
             "haSlaveFallbehindMax", "replicationSecretFile",
             "tls.ha.enable", "tls.ha.trustCertPath", "tls.ha.need.client.auth",
-            "promotedBrokerRole", "promoteBeforeHook", "promoteAfterHook",
+            "promotedBrokerRole", "needsLease", "promoteMaxLag", "promoteBeforeHook",
+            "promoteAfterHook",
         )
     )  # fmt: skip
     """Properties fixed for the life of the process: no command changes them, only the file."""
@@ -334,6 +342,10 @@ class BrokerSettings(TlsSettings):
                 "promotedBrokerRole must be ASYNC_MASTER or SYNC_MASTER, not "
                 f"{self.promoted_broker_role!r}"
             )
+        try:
+            _ = self.max_lag
+        except ValueError as error:
+            raise ConfigError(f"promoteMaxLag must be {MAX_LAG.form}: {error}") from None
         self._check_ha_tls()
         warnings = []
         if self.is_sync_master and not self.ha_address():
@@ -364,6 +376,11 @@ class BrokerSettings(TlsSettings):
             )
         self._check_nsq_ports()
         return warnings
+
+    @property
+    def max_lag(self) -> MaxLag:
+        """The most that the promotion of this slave may lose without force. Raises ValueError."""
+        return MaxLag.parse(self.promote_max_lag)
 
     @property
     def is_slave(self) -> bool:

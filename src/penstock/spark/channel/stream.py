@@ -25,6 +25,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from penstock.core.clock import SYSTEM_CLOCK
+from penstock.core.distribution import pip_install
 from penstock.core.errors import LockedError
 from penstock.core.units import SECOND
 from penstock.spark.channel import folder as staging
@@ -278,6 +279,6 @@ def _stager(settings: ChannelSettings, folder: Folder, first: int) -> Stager:
     except ImportError as error:
         raise SourceError(
             f"mode=channel needs Penstock itself beside the driver ({error}): "
-            "pip install 'penstock[spark]'"
+            f"{pip_install('spark')}"
         ) from error
     return Stager(settings, folder, first)

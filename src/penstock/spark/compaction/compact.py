@@ -10,6 +10,7 @@ from typing import Final
 from uuid import uuid4
 
 from penstock.core.errors import PenstockError, StorageError
+from penstock.spark.archive.names import FileName
 from penstock.spark.compaction import merging, sink_log
 from penstock.spark.compaction.disk import FolderDisk
 from penstock.spark.compaction.merging import Kind
@@ -106,12 +107,27 @@ def _groups(files: Iterable[Path], file_bytes: int) -> Iterator[Group]:
         if own is None or size * 2 >= file_bytes:
             continue
         looks = (own.ending, own.alike(file))
-        if kind and (looks != looked or nbytes + size > file_bytes):
+        parts = group and not _goes_on(group[-1], file)
+        if kind and (parts or looks != looked or nbytes + size > file_bytes):
             yield from _several(kind, group)
             group, nbytes = [], 0
         group, nbytes, looked, kind = [*group, file], nbytes + size, looks, own
     if kind:
         yield from _several(kind, group)
+
+
+def _goes_on(file: Path, other: Path) -> bool:
+    """True for files that may be one: of an archive whose names are ranges, only neighbours."""
+    one, two = FileName.read(file.name), FileName.read(other.name)
+    return one is two is None or bool(one and two and one.goes_on_in(two))
+
+
+def _joined(group: Group) -> str:
+    """The name of the file that a group becomes."""
+    first, last = (FileName.read(group.files[at].name) for at in (0, -1))
+    if first is None or last is None:
+        return f"compacted-{uuid4()}{group.kind.ending}"
+    return str(first._replace(last=last.last))
 
 
 def _several(kind: Kind, files: Sequence[Path]) -> Iterator[Group]:
@@ -152,7 +168,7 @@ def _stage(
         disk.alike(str(staged), str(folder))
         merges = {}
         for group in groups:
-            new = f"compacted-{uuid4()}{group.kind.ending}"
+            new = _joined(group)
             result.rows += merging.merge(group.kind, group.files, staged / new)
             disk.alike(str(staged / new), str(group.files[0]))
             _sync(disk, staged / new)

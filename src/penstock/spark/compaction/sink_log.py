@@ -84,6 +84,18 @@ def settled(root: Path) -> SinkLog | None:
         raise StorageError(f"{newest}: {error.strerror}") from None
 
 
+def listed(root: Path) -> list[Path]:
+    """All files that the log lists, those of its last batches as well. Raises StorageError."""
+    newest = _newest(root)
+    since = -1 if newest is None else int(newest.stem)
+    logs = [newest] if newest else []
+    logs += [path for path in (root / FOLDER).iterdir() if _number(path) > since]
+    try:
+        return [f for log in logs for f in SinkLog(log, log.read_text(encoding="utf-8")).files]
+    except OSError as error:
+        raise StorageError(f"{root / FOLDER} cannot be read: {error.strerror}") from None
+
+
 def checksum(path: Path) -> Path:
     """Hadoop's checksums of a file, beside it; without that file nothing is verified."""
     return path.with_name(f".{path.name}.crc")
@@ -93,6 +105,10 @@ def _newest(root: Path) -> Path | None:
     names: Iterable[Path] = (root / FOLDER).glob(f"*{_SUFFIX}")
     batches = {int(path.stem): path for path in names if path.stem.isdecimal()}
     return batches[max(batches)] if batches else None
+
+
+def _number(path: Path) -> int:
+    return int(path.name) if path.name.isdecimal() else -1
 
 
 def _local(url: str) -> Path:

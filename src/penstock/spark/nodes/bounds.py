@@ -6,7 +6,8 @@ Nodes are asked all at once, each for all of its topics in one request.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, TypeAlias
+from operator import is_
+from typing import Final, NamedTuple, TypeAlias
 
 from penstock.core.ids import is_another, log_of
 from penstock.log_api.errors import (
@@ -18,6 +19,7 @@ from penstock.log_api.errors import (
     NoLog,
     TopicNotFound,
 )
+from penstock.log_api.log_client import Changes
 from penstock.spark import planning
 from penstock.spark.access import bounds_in, client, no_dialect, no_log, persist, secured, why
 from penstock.spark.errors import GroupTakenError, SourceError
@@ -31,7 +33,17 @@ from penstock.spark.warn_once import WarnOnce
 # Nothing is read there any more, so a query does not wait long: a warning says what is left.
 _GIVE_UP_S: Final = 2.0
 _SOME_TOPICS: Final = 100
+_MANY_TOPICS: Final = 16
+"""With fewer topics, to ask for their bounds costs no more than to ask what has changed."""
 _Commit: TypeAlias = Callable[[str, Mapping[str, Mapping[int, int]]], dict[str, NodeError]]
+
+
+class _Answer(NamedTuple):
+    """The last answer of a node: the bounds of these topics, as they were at this revision."""
+
+    topics: tuple[str, ...]
+    revision: int
+    bounds: Mapping[Place, Bounds]
 
 
 class Cluster:
@@ -44,6 +56,10 @@ class Cluster:
         self._address_of: dict[str, str] = {}
         self._once = WarnOnce()
         self._strays = LostPlaces(settings, self._once)
+        self._has_strays = False
+        self._no_changes: set[str] = set()
+        self._answers: dict[str, _Answer] = {}
+        self._together: tuple[list[Mapping[Place, Bounds]], dict[Place, Bounds]] = ([], {})
 
     def bounds(
         self,
@@ -60,10 +76,12 @@ class Cluster:
         ``required`` is left out), a node does not answer, or, unless options allow it,
         messages that were not read are out of reach.
         """
+        answers = self._ask_all()
         topics_at = self._directory.topics_at()
-        asked = [(address, tuple(topics)) for address, topics in topics_at.items() if topics]
-        answers = at_once(self._queues, asked)
-        bounds = _together(answers.values())
+        before, bounds = self._together
+        if not _are_same(answers, before):
+            bounds = _together(answers)
+            self._together = answers, bounds
         # Kept for nodes that leave their directory: they are asked where they were.
         self._address_of |= {place.node: bound.address for place, bound in bounds.items()}
         # A node may have another name since; the ids of its logs stay.
@@ -73,14 +91,27 @@ class Cluster:
             for place, offset in (reached or {}).items()
             if place not in bounds and place not in moved and self.reads(place.topic)
         }
+        self._has_strays = bool(missing)
         if missing:
             known = {secured(address, self._access) for address in topics_at}
-            bounds |= self._strays.look_for(missing, self._address_of, known)
+            bounds = bounds | self._strays.look_for(missing, self._address_of, known)
         self._strays.saw(bounds)
         there = {place.topic for place in (*bounds, *self._strays.away(missing))}
         if required:
             self._require_topics(there, topics_at, missing)
         return bounds
+
+    def has_news(self) -> bool:
+        """False if the next ``bounds`` would say what the last one did; True where it has asked
+        nodes that are not known any more.
+        """
+        return self._has_strays or not _are_same(self._ask_all(), self._together[0])
+
+    def _ask_all(self) -> list[Mapping[Place, Bounds]]:
+        """The answer of each node, all asked at once."""
+        topics_at = self._directory.topics_at()
+        asked = [(address, tuple(topics)) for address, topics in topics_at.items() if topics]
+        return [*at_once(self._queues, asked).values()]
 
     def bounds_of_planned(
         self,
@@ -205,10 +236,40 @@ class Cluster:
                 raise GroupTakenError(_taken(group, topic, node, error)) from None
             raise SourceError(f"topic {topic} on node {node}: {why(error)}") from error
 
-    def _queues(self, asked: tuple[str, tuple[str, ...]]) -> dict[Place, Bounds]:
-        """The topics' queues on one node; those it does not have are left out."""
+    def _queues(self, asked: tuple[str, tuple[str, ...]]) -> Mapping[Place, Bounds]:
+        """The topics' queues on one node; those it does not have are left out.
+
+        The answer before, the same object, where nothing has changed since.
+        """
         address, topics = asked
         secure = secured(address, self._access)
+        revision, changed = self._changes(address, secure, topics)
+        known = self._answers.get(address)
+        if known is None or known.topics != topics or changed is None:
+            found: Mapping[Place, Bounds] = self._ask(address, secure, topics)
+        elif not (some := tuple(topic for topic in topics if topic in changed)):
+            found = known.bounds
+        else:
+            others = {each: at for each, at in known.bounds.items() if each.topic not in changed}
+            found = others | self._ask(address, secure, some)
+        if known is not None and known.bounds == found:
+            found = known.bounds
+        self._answers[address] = _Answer(topics, revision, found)
+        return found
+
+    def _changes(self, address: str, secure: str, topics: Sequence[str]) -> Changes:
+        """What is known to have changed at a node since it was asked last."""
+        if len(topics) < _MANY_TOPICS or self._access.dialect or address in self._no_changes:
+            return Changes(0, None)
+        known = self._answers.get(address)
+        try:
+            return client(secure, self._access).changes(known.revision if known else 0)
+        except NodeError as error:  # a silent node is waited for by the next request
+            if isinstance(error, NoLog):  # it is of an earlier version
+                self._no_changes.add(address)
+            return Changes(0, None)
+
+    def _ask(self, address: str, secure: str, topics: Sequence[str]) -> dict[Place, Bounds]:
         try:
             found = persist(
                 lambda: client(secure, self._access).offsets_of(topics),
@@ -259,6 +320,11 @@ class Cluster:
         if asked:
             return f"topic {topic} does not exist on {_any_of('node', asked)}"
         return f"no node with topic {topic} is known to {_any_of(*self._settings.directory)}"
+
+
+def _are_same(answers: Sequence[object], before: Sequence[object]) -> bool:
+    """True if these are the same objects."""
+    return len(answers) == len(before) and all(map(is_, answers, before))
 
 
 def _together(answers: Iterable[Mapping[Place, Bounds]]) -> dict[Place, Bounds]:

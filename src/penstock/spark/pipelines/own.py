@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.spark import compaction
+from penstock.spark.archive.names import FileName
+from penstock.spark.compaction import sink_log
 from penstock.spark.errors import SourceError
 from penstock.spark.pipelines.spec import FILES, Sink
 
@@ -57,10 +59,42 @@ def local_folder(path: str) -> Path | None:
     return Path(rest) if is_local else None
 
 
+def is_local(path: str) -> bool:
+    """True for a folder on this machine."""
+    return local_folder(path) is not None
+
+
 def require(spark: SparkSession, to: str | None, checkpoint: str) -> None:
-    """Raise SourceError when the folder ``to`` was written with another checkpoint."""
-    if to is not None:
-        require_own(to, _files(spark, to, "_spark_metadata"), _files(spark, checkpoint, "offsets"))
+    """Raise SourceError when the folder ``to`` was written with another checkpoint, or from Arrow:
+    Spark's log would hide such files.
+    """
+    if to is None:
+        return
+    require_checkpoint(spark, to, checkpoint)
+    folder = local_folder(to)
+    if not log_of_sink(spark, to) and folder is not None and any(map(_is_of_arrow, _walk(folder))):
+        raise SourceError(
+            f"{to} holds an archive that was written from Arrow, which a query with SQL or options "
+            "of Spark's writer cannot go on with: give another folder and another checkpoint"
+        )
+
+
+def require_checkpoint(spark: SparkSession, to: str, checkpoint: str) -> None:
+    """Raise SourceError when Spark's sink wrote to the folder with another checkpoint."""
+    require_own(to, log_of_sink(spark, to), _files(spark, checkpoint, "offsets"))
+
+
+def log_of_sink(spark: SparkSession, to: str) -> list[str]:
+    """The files of the log that Spark's sink keeps of a folder, if it wrote there."""
+    return _files(spark, to, sink_log.FOLDER)
+
+
+def _is_of_arrow(name: str) -> bool:
+    return FileName.read(name) is not None
+
+
+def _walk(folder: Path) -> Iterator[str]:
+    return (name for _, _, names in os.walk(folder) for name in names)
 
 
 def require_own(to: str, written: Iterable[str], planned: Iterable[str]) -> None:
@@ -69,14 +103,14 @@ def require_own(to: str, written: Iterable[str], planned: Iterable[str]) -> None
     The sink skips batches that it has in its log, and messages in them would be lost. A query that
     is killed between the two logs is let through: it plans a batch before it writes it.
     """
-    if _last_batch(written) > _last_batch(planned):
+    if last_batch(written) > last_batch(planned):
         raise SourceError(
             f"{to} already holds rows that were written with another checkpoint; "
             "give that checkpoint or an empty folder"
         )
 
 
-def _last_batch(names: Iterable[str]) -> int:
+def last_batch(names: Iterable[str]) -> int:
     """The highest batch among the files of a log of Spark's (``7``, ``9.compact``), or -1."""
     batches = (name.removesuffix(".compact") for name in names)
     return max((int(batch) for batch in batches if batch.isdecimal()), default=-1)
@@ -111,12 +145,12 @@ def text(spark: SparkSession, folder: str, name: str) -> str | None:
 
 def last_planned(spark: SparkSession, checkpoint: str) -> int:
     """The last batch that was planned, -1 before the first."""
-    return _last_batch(_files(spark, checkpoint, "offsets"))
+    return last_batch(_files(spark, checkpoint, "offsets"))
 
 
 def last_done(spark: SparkSession, checkpoint: str) -> int:
     """The last batch that was done, -1 before the first."""
-    return _last_batch(_files(spark, checkpoint, "commits"))
+    return last_batch(_files(spark, checkpoint, "commits"))
 
 
 def has_unfinished_batch(spark: SparkSession, checkpoint: str) -> bool:

@@ -18,7 +18,16 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.spark.cluster_options import cluster_options_of
 from penstock.spark.errors import OptionError
-from penstock.spark.pipelines import column_pruning, ends, own, parse, reports, sink_nodes
+from penstock.spark.pipelines import (
+    adoption,
+    column_pruning,
+    direct,
+    ends,
+    own,
+    parse,
+    reports,
+    sink_nodes,
+)
 from penstock.spark.pipelines.document import Document
 from penstock.spark.pipelines.spec import Source, Spec, read
 
@@ -27,6 +36,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
     from pyspark.sql.types import StructType
+
+    from penstock.spark.archive.target import Target
 
 OUTPUT = "output"
 """Observation of the rows that go to the sink: its metric is ``rows``."""
@@ -76,9 +87,14 @@ class Pipeline:
             listener.expect(self.spec.name, reports.about(self.spec))
             listener.expect(f"{self.spec.name}.bad", reports.about_bad(self.spec))
         own.finish_compaction(self.spec.sink)
-        own.require(spark, self.spec.sink.options.get("path"), run.checkpoint)
         main, bad = self._sources(spark)
-        writers = [self._writer(self.frame(spark, main), run.checkpoint)]
+        archive = self._archive(spark)
+        if archive is not None:
+            adoption.prepare(spark, archive, run.checkpoint)
+            writers = [self._archive_writer(spark, archive)]
+        else:
+            own.require(spark, self.spec.sink.options.get("path"), run.checkpoint)
+            writers = [self._writer(self.frame(spark, main), run.checkpoint)]
         if self.spec.parse.bad:
             writers.append(self._bad_writer(spark, bad, self.spec.parse.bad))
         given = dict(trigger or {"processingTime": f"{run.every_ms} milliseconds"})
@@ -132,6 +148,8 @@ class Pipeline:
         """
         if self.spec.query is None and self.spec.sink.format in ("nsq", "rocketmq"):
             return parse.messages(messages, self.spec.parse)
+        if direct.is_archive(self.spec):
+            return direct.rows(messages, self.spec.sink)
         rows = parse.columns(messages, self.spec.parse)
         if self.spec.query is None:
             return rows
@@ -177,13 +195,18 @@ class Pipeline:
     def _source(self, spark: SparkSession, source: Source, suffix: str = "") -> DataFrame:
         options = dict(source.options)
         if source.reads_log:
-            options = self._nsq_options(spark, suffix) | options
-            if suffix and "group" in source.options:
-                options["group"] = source.options["group"] + suffix
-            if any(key.lower() == "groupidprefix" for key in source.options):
-                del options["group"]  # a name by chance is wanted
+            options = self._log_options(spark, source, suffix)
         reader = spark.readStream.format(source.format).options(**options)
         return (reader.schema(source.schema) if source.schema else reader).load()
+
+    def _log_options(self, spark: SparkSession, source: Source, suffix: str = "") -> dict[str, str]:
+        """The options of a source that reads the log, with a group of the pipeline's own."""
+        options = self._nsq_options(spark, suffix) | dict(source.options)
+        if suffix and "group" in source.options:
+            options["group"] = source.options["group"] + suffix
+        if any(key.lower() == "groupidprefix" for key in source.options):
+            del options["group"]  # a name by chance is wanted
+        return options
 
     def _with_groups(self, source: Source) -> Source:
         """The source for a query that reads it as several, each of which needs its own group."""
@@ -209,6 +232,8 @@ class Pipeline:
 
             frame.sparkSession.dataSource.register(HttpDataSource)
         options = sink.options
+        if direct.is_archive(self.spec):
+            options = {**direct.SPARK_OPTIONS, **options}
         if sink.format == "nsq":
             options = sink_nodes.fixed(frame.sparkSession, options, checkpoint)
         elif sink.format == "rocketmq":
@@ -226,6 +251,23 @@ class Pipeline:
             .option("checkpointLocation", checkpoint)
             .queryName(self.spec.name)
         )
+
+    def _archive(self, spark: SparkSession) -> Target | None:
+        """The archive that is written from Arrow, if this is one."""
+        if not direct.is_archive(self.spec):
+            return None
+        columns = self.source_schema(spark).fieldNames()
+        return direct.target(spark, self.spec, tuple(columns))
+
+    def _archive_writer(self, spark: SparkSession, archive: Target) -> DataStreamWriter:
+        from pyspark.sql import functions as F
+
+        files = direct.frame(spark, self._log_options(spark, self.spec.source), archive)
+        for observation in (parse.INPUT, OUTPUT):
+            files = files.observe(observation, F.sum("rows").alias("rows"))
+        # A row is a file that is in its place: there is nothing to do with it.
+        writer = files.writeStream.format("noop").queryName(self.spec.name)
+        return writer.option("checkpointLocation", self.spec.run.checkpoint)
 
     def _exactly_once(self) -> dict[str, str]:
         """The promise of an nsq sink, which rows that do not parse share."""

@@ -57,6 +57,8 @@ SINKS: Final = {
 _TABLES = ("pipeline", "source", "parse", "sql", "sink", "run", "tests")
 FILES: Final = ("parquet", "json", "orc", "csv", "text")
 """Formats of Spark's that write files into a folder."""
+ARROW: Final = "arrow"
+SPARK: Final = "spark"
 _OUTPUT_MODES = ("append", "update", "complete")
 # Those that Spark has for a format, where it has not all. A source in Python cannot offer update.
 _MODES_OF: Final = dict.fromkeys(SINKS, ("append", "complete")) | dict.fromkeys(FILES, ("append",))
@@ -101,12 +103,16 @@ class Parse:
 
 @dataclass(frozen=True, slots=True)
 class Sink:
-    """``format``, ``options`` and the rest as of ``DataFrame.writeStream``."""
+    """``format``, ``options`` and the rest as of ``DataFrame.writeStream``.
+
+    ``writer`` is who writes an archive's files, ARROW or SPARK, where the file says so.
+    """
 
     format: str
     options: Mapping[str, str]
     partition_by: tuple[str, ...] = ()
     output_mode: str = "append"
+    writer: str | None = None
 
     def __str__(self) -> str:
         return _place(self.format, self.options)
@@ -221,7 +227,8 @@ class _Reader:
         if by and format in SINKS:
             problem = f"partitionBy makes folders, and format {format} has none: leave it out"
             raise self._document.error("sink", "partitionBy", problem)
-        for key in ("partitionBy", "outputMode"):
+        writer = self._writer(table, format)
+        for key in ("partitionBy", "outputMode", "writer"):
             table.pop(key, None)
         options = self._options("sink", table)
         given = {key.lower() for key in options}
@@ -230,7 +237,14 @@ class _Reader:
         needs_nodes = format == "nsq" or (format == "http" and "deadletters" in given)
         if needs_nodes and source.format == "nsq" and not given & {*_ADDRESSES}:
             options = cluster_options_of(source.options) | options
-        return Sink(format, self._checked("sink", SINKS.get(format), options), by, mode)
+        return Sink(format, self._checked("sink", SINKS.get(format), options), by, mode, writer)
+
+    def _writer(self, table: dict[str, Any], format: str) -> str | None:
+        writer = self._text("sink", table, "writer") if format in FILES else None
+        if writer not in (None, ARROW, SPARK):
+            problem = f"writer is {ARROW} or {SPARK}, not {writer!r}"
+            raise self._document.error("sink", "writer", problem)
+        return writer
 
     def _require_mode(self, format: str, mode: str) -> None:
         """Raise PipelineFileError for a mode that there is not, or that the format cannot have."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
@@ -15,11 +16,28 @@ from penstock.spark.source_settings import SourceSettings
 
 
 class SplitPartition(InputPartition):
-    """A split in the wrapping that Spark asks for."""
+    """The splits of a task in the wrapping that Spark asks for."""
 
-    def __init__(self, split: Split | None) -> None:
+    def __init__(self, splits: Sequence[Split] = ()) -> None:
         super().__init__(None)
-        self.split = split
+        self.splits = splits
+
+
+def partitions_of(splits: Sequence[Split], settings: SourceSettings) -> list[InputPartition]:
+    """A partition for each task. Without ``minPartitions`` the driver's cores count: those of a
+    cluster are not known here.
+    """
+    cores = settings.partitions_min or os.cpu_count() or 1
+    return [SplitPartition(each) for each in planning.shared(splits, cores)]
+
+
+def read_splits(
+    partition: InputPartition, log: Log, columns: Sequence[str], settings: SourceSettings
+) -> Iterator[pa.RecordBatch]:
+    """The messages of a task, one split after the other. Raises SourceError."""
+    assert isinstance(partition, SplitPartition)
+    for split in partition.splits:
+        yield from log.read_split(split, columns, settings)
 
 
 class BatchReader(DataSourceReader):
@@ -37,8 +55,7 @@ class BatchReader(DataSourceReader):
         least, most = settings.partitions_min, settings.partition_records_max
         splits = planning.plan(start, end, bounds, least, most)
         # Spark reads one partition of nothing when it is given none.
-        return [SplitPartition(split) for split in splits] or [SplitPartition(None)]
+        return partitions_of(splits, settings) or [SplitPartition()]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, SplitPartition)
-        return self.log.read_split(partition.split, self.columns, self.settings)
+        return read_splits(partition, self.log, self.columns, self.settings)

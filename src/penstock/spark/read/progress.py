@@ -56,7 +56,7 @@ def fresh(recent: Iterable[Any], after: int) -> list[Any]:
     return [
         each
         for each in recent
-        if each["batchId"] > after and (each["numInputRows"] or observed(each, "output", "rows"))
+        if each["batchId"] > after and (rows_read(each) or observed(each, "output", "rows"))
     ]
 
 
@@ -67,7 +67,7 @@ def batch_done(report: Any) -> BatchDone:
     latest = position(source["latestOffset"]).offsets or end
     return BatchDone(
         batch=report["batchId"],
-        rows=report["numInputRows"],
+        rows=rows_read(report),
         duration_ms=report["batchDuration"],
         lag=sum(max(0, latest[place] - offset) for place, offset in end.items() if place in latest),
         end=end,
@@ -78,10 +78,15 @@ def batch_done(report: Any) -> BatchDone:
     )
 
 
+def rows_read(report: Any) -> int:
+    """The messages of a batch: of an archive Spark itself counts the files."""
+    return observed(report, "input", "rows") or int(report["numInputRows"])
+
+
 def observed(report: Any, observation: str, metric: str) -> int:
     """A metric of ``DataFrame.observe`` in a report, 0 without it."""
     row = (report.get("observedMetrics") or {}).get(observation)
-    return int(row[metric] or 0) if row is not None else 0
+    return int(row[metric] or 0) if row is not None and metric in row else 0
 
 
 def position(stored: Any) -> Position:

@@ -30,6 +30,11 @@ class RetentionHold:
         self._held: dict[Place, tuple[str, int, str]] = {}
         self._all_ns: int | None = None
 
+    @property
+    def is_due(self) -> bool:
+        """True if nodes should hear from the query, also where nothing has moved."""
+        return self._all_ns is None or SYSTEM_CLOCK.monotonic_ns() - self._all_ns > _AGAIN_NS
+
     def move(self, position: Position, bounds: Mapping[Place, Bounds]) -> None:
         """Move the group where nodes do not know it yet, in logs that are there now.
 
@@ -43,8 +48,7 @@ class RetentionHold:
             # An offset behind the end is of a log that was made again since.
             if place in bounds and offset <= bounds[place].end
         }
-        now = SYSTEM_CLOCK.monotonic_ns()
-        whole = self._all_ns is None or now - self._all_ns > _AGAIN_NS
+        whole = self.is_due
         due = {place: at for place, at in wanted.items() if whole or self._held.get(place) != at}
         if not due:
             return
@@ -61,7 +65,7 @@ class RetentionHold:
             return
         self._held |= due
         if whole:
-            self._all_ns = now
+            self._all_ns = SYSTEM_CLOCK.monotonic_ns()
 
     def _require_there(self, places: Sequence[Place], group: str, error: SourceError) -> None:
         """Raise SourceError if a place does not have the group, which could not be made."""

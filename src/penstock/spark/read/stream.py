@@ -28,6 +28,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
+from penstock.core.clock import process_cpu_ns
 from penstock.core.ids import fork, is_another
 from penstock.spark import planning
 from penstock.spark.errors import SourceError
@@ -44,17 +45,21 @@ from penstock.spark.offsets import (
     renames,
     to_checkpoint,
 )
+from penstock.spark.planning import Split
 from penstock.spark.read.admission import Admission
-from penstock.spark.read.batch import SplitPartition
+from penstock.spark.read.batch import partitions_of, read_splits
 from penstock.spark.read.positions import starting
 from penstock.spark.read.reader import NSQ, Log
 from penstock.spark.read.retention_hold import RetentionHold
 from penstock.spark.source_settings import SourceSettings
 from penstock.spark.warn_once import WarnOnce
 
-# An idle query asks every 13 ms; waiting here makes that 10 times a second and costs no latency
-# worth the name beside the 150 ms of a micro-batch.
+# Spark asks an idle query every 13 ms. Waiting here makes that 10 times a second, which costs no
+# latency worth the name beside the 150 ms of a micro-batch, and fewer where a question takes more
+# processor time: then it is a hundredth of a core.
 _IDLE_WAIT_S = 0.1
+_IDLE_WAIT_S_MAX = 2.0
+_IDLE_SHARE = 100
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -73,7 +78,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._waits = False
         self._held_back = False
         self._reported: dict[str, Any] | None = None
-        self._last_start: Offsets = {}
+        self._rest: Position | None = None
+        self._rest_start: dict[str, Any] | None = None
+        self._rest_cpu_ns = 0
         self._known: Mapping[Place, Bounds] = {}
         self._tidied = False
 
@@ -96,7 +103,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # Kept: the end of a log, or a time ago, is another offset at the second call.
         if self._initial is None:
             bounds = self.cluster.bounds()
-            offsets = self._held(starting(self.settings, bounds, "latest"), bounds, {})
+            offsets = self._begin(bounds)
             # By chance, but kept in the checkpoint: two queries never share a group by accident.
             group = self.settings.group or f"{self.settings.group_prefix}-{uuid4().hex[:12]}"
             position = Position(offsets, group, logs_of(bounds), _new_owner(), began=offsets)
@@ -119,9 +126,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """The end of the next batch. ``start`` is already committed."""
+        if self._rests(start):
+            return start
+        if self._held_back:
+            time.sleep(_IDLE_WAIT_S)
         stored = self._position(start)
-        bounds = self._known = self._bounds(stored)
-        self._last_start = stored.offsets
+        bounds = self._known = self.cluster.bounds(stored.offsets, stored.logs)
         position = self._renamed(stored, bounds)
         kept = self._held(position.offsets, bounds, position.logs)
         # A topic or node that has just appeared is held from its start until its first batch is in.
@@ -138,14 +148,32 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         offsets = kept | self._admission.cut(limit, starts, end, bounds)
         logs = position.logs | logs_of(bounds, position.logs)
         began = position.began if offsets == position.offsets else None
-        return to_checkpoint(
+        latest = to_checkpoint(
             position._replace(
                 offsets=offsets,
                 logs={place: log for place, log in logs.items() if place in offsets},
                 owner=position.owner or _new_owner(),
                 began=starts if position.is_beginning else began,
+                split_rows=self._split_rows(starts, offsets, bounds) or position.split_rows,
             )
         )
+        self._rest, self._rest_start, self._rest_cpu_ns = position._replace(owner=owner), None, 0
+        if latest == start and self._target is None:
+            self._rest_start = start
+        return latest
+
+    def _rests(self, start: dict[str, Any]) -> bool:
+        """True if nothing has come since the last call, nor before that; after a pause."""
+        if self._rest_start is None or start != self._rest_start:
+            return False
+        took_s = (process_cpu_ns() - self._rest_cpu_ns) / 1e9 if self._rest_cpu_ns else 0.0
+        time.sleep(min(max(_IDLE_WAIT_S, took_s * _IDLE_SHARE), _IDLE_WAIT_S_MAX))
+        self._rest_cpu_ns = process_cpu_ns()
+        if self.cluster.has_news():
+            return False
+        if self.holding.is_due and self._rest is not None:
+            self._hold(self._rest, self._known)
+        return True
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """The end of the log, for the lag shown in the query's progress."""
@@ -165,13 +193,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         absent = {place: at for place, at in last.offsets.items() if place not in bounds}
         for place in self.cluster.gone(absent):
             del absent[place]  # it was told, or that would have been an error
-        least, most = self.settings.partitions_min, self.settings.partition_records_max
-        splits = planning.plan(starts, wanted | absent, bounds, least, most)
-        return [SplitPartition(split) for split in splits]
+        splits = self._splits(starts, wanted | absent, bounds, last.split_rows)
+        return partitions_of(splits, self.settings)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, SplitPartition)
-        return self.log.read_split(partition.split, self.columns, self.settings)
+        return read_splits(partition, self.log, self.columns, self.settings)
 
     def commit(self, end: dict[str, Any]) -> None:
         if self._known:
@@ -179,6 +205,25 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def stop(self) -> None:
         """Do nothing: sockets close with the process."""
+
+    # --- for heirs --------------------------------------------------------------------------------
+
+    def _begin(self, bounds: Mapping[Place, Bounds]) -> Offsets:
+        """The offsets that a new query begins with."""
+        return self._held(starting(self.settings, bounds, "latest"), bounds, {})
+
+    def _split_rows(self, start: Offsets, end: Offsets, bounds: Mapping[Place, Bounds]) -> int:
+        """The messages of a split, if the checkpoint is to keep it; else 0."""
+        return 0
+
+    def _splits(
+        self, start: Offsets, end: Offsets, bounds: Mapping[Place, Bounds], split_rows: int
+    ) -> Sequence[Split]:
+        """The splits of a batch; ``split_rows`` is what the checkpoint has kept."""
+        least, most = self.settings.partitions_min, self.settings.partition_records_max
+        return planning.plan(start, end, bounds, least, most)
+
+    # ----------------------------------------------------------------------------------------------
 
     def _position(self, stored: dict[str, Any]) -> Position:
         """A position of the checkpoint, with the group of the options."""
@@ -203,16 +248,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 f"{place.queue}) is read on there, as it has the same log"
             )
         return renamed(position, bounds)
-
-    def _bounds(self, stored: Position) -> Mapping[Place, Bounds]:
-        """The log's bounds, after a short wait when not enough has come since the last call."""
-        reached, logs = stored.offsets, stored.logs
-        bounds = self.cluster.bounds(reached, logs)
-        few = self._held_back or _ends(bounds).items() <= reached.items()
-        if few and reached == self._last_start and self._target is None:
-            time.sleep(_IDLE_WAIT_S)
-            bounds = self.cluster.bounds(reached, logs)
-        return bounds
 
     def _bounds_for(self, first: Position, last: Position) -> Mapping[Place, Bounds]:
         """The bounds that this batch was planned with; as they are now if it is repeated."""
@@ -299,8 +334,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if stored.group != position.group:
             dropped = list(stored.offsets)
         self.cluster.give_up(dropped, stored.group)
-        if self._initial is not None and self._initial["group"] != stored.group:
-            initial = from_checkpoint(self._initial)
+        initial = from_checkpoint(self._initial or start)
+        if initial.group != stored.group:
             self.cluster.give_up(initial.offsets, initial.group)
 
 

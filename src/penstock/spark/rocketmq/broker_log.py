@@ -22,7 +22,7 @@ from penstock.log_api.errors import (
     TlsFailed,
     TopicNotFound,
 )
-from penstock.log_api.log_client import Fetched, Offsets, QueueBounds
+from penstock.log_api.log_client import Changes, Fetched, Offsets, QueueBounds
 from penstock.rocketmq.blocking import RemotingLink
 from penstock.rocketmq.protocol import fastjson, membership, requests
 from penstock.rocketmq.protocol.codes import ResponseCode
@@ -101,6 +101,10 @@ class BrokerLog:
                 raise self._nonsense("offsets") from None
             queues.append(QueueBounds(queue, start, end, (end - start) * RECORD_BYTES))
         return Offsets(node, topic, sorted(queues), {})
+
+    def changes(self, since: int) -> Changes:
+        """Nothing that a broker could say: all logs may have changed."""
+        return Changes(0, None)
 
     def fetch(
         self, topic: str, offset: int, *, queue: int = 0, max_bytes: int = 4 << 20

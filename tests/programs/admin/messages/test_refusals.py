@@ -51,6 +51,8 @@ def filled(given: Any, site: Site) -> Any:
         ("deadletters/t.dead", {"action": "resend", "ids": [ID]}, 400, "MISSING_NODE"),
         ("deadletters/t.dead", RESEND | {"to": "no name"}, 400, "INVALID_TO"),
         ("deadletters/t.dead", RESEND | {"to": "t.dead"}, 400, "INVALID_TO"),
+        ("deadletters/t.dead", RESEND | {"to": "u", "to_channel": True}, 400, "AMBIGUOUS_TO"),
+        ("deadletters/t.dead", RESEND | {"pace": -1}, 400, "INVALID_PACE"),
         ("deadletters/t.dead", RESEND | {"node": "127.0.0.1:1"}, 404, "NODE_NOT_FOUND"),
         ("deadletters/t.dead", RESEND, 404, "TOPIC_NOT_FOUND"),
         ("deadletters/%25DLQ%25g", RESEND, 400, "ROCKETMQ_NOT_RESENDABLE"),

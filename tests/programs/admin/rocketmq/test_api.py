@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import pytest
 
+from penstock.core.units import SECOND
 from penstock.rocketmq.client import Message, TransactionState
 from penstock.rocketmq.client.aio import Producer
 from penstock.rocketmq.mqadmin import program as mqadmin
@@ -189,3 +190,18 @@ async def test_no_name_server_answers(admin: StartAdmin) -> None:
 async def test_without_the_flag_there_is_nothing(admin: StartAdmin) -> None:
     running = await admin(nsqd_http_addresses=("127.0.0.1:1",))
     assert (await running.ask("GET", "/api/rocketmq"))[0] == 404
+
+
+async def test_the_history_begins_with_the_start(shop: Shop, admin: StartAdmin) -> None:
+    given = (shop.name_server.rocketmq,)
+    running = await admin(rocketmq_namesrv_addresses=given, history_interval=SECOND)
+    found = await running.get("/api/rocketmq/history")
+    while len(found["times"]) < 2:
+        await asyncio.sleep(0.05)
+        found = await running.get("/api/rocketmq/history")
+    assert {len(found[name]) for name in ("in", "out", "lag")} == {len(found["times"])}
+    assert found["times"] == sorted(found["times"])
+    topics = (await running.get("/api/rocketmq/topics"))["topics"]
+    rates = [each["in"] for each in topics if each["kind"] != "system"]
+    assert rates
+    assert None not in rates, "known at once"

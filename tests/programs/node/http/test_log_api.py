@@ -183,3 +183,31 @@ async def test_an_ephemeral_topic_can_be_read_too(nsqd: Running) -> None:
     await nsqd.publish("e#ephemeral", b"x")
     status, body = await nsqd.get("/log/fetch?topic=e%23ephemeral&offset=0")
     assert (status, len(list(iter_batches(body)))) == (200, 1)
+
+
+async def changes(nsqd: Running, since: int) -> tuple[int, Any]:
+    answer = await nsqd.json(f"/log/changes?since={since}")
+    return answer["revision"], answer.get("topics")
+
+
+async def test_what_has_changed_since_a_revision(filled: Running, start: Start) -> None:
+    first, topics = await changes(filled, 0)
+    assert topics is None  # all may have
+    assert await changes(filled, first) == (first, [])
+    await filled.post("/pub?topic=t", b"x")
+    await filled.post("/pub?topic=u", b"x")
+    second, topics = await changes(filled, first)
+    assert (second > first, sorted(topics)) == (True, ["t", "u"])
+    await filled.post("/pub?topic=u", b"x")
+    third, topics = await changes(filled, second)
+    assert topics == ["u"]
+    assert sorted((await changes(filled, first))[1]) == ["t", "u"]
+    # A number that this node has not given out, and one from before a topic was deleted.
+    assert (await changes(filled, third + 1))[1] is None
+    await filled.post("/topic/delete?topic=u", b"")
+    fourth, topics = await changes(filled, third)
+    assert topics is None
+    assert await changes(filled, fourth) == (fourth, [])
+    await filled.stop()
+    again = await start()
+    assert (await changes(again, fourth))[1] is None

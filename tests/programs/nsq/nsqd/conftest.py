@@ -204,7 +204,7 @@ Start = Callable[..., Awaitable[Running]]
 def faulty_disk(monkeypatch: pytest.MonkeyPatch) -> FaultyDisk:
     """The disk of every nsqd that is started from now on, with /data on it."""
     disk = FaultyDisk("/data")
-    monkeypatch.setattr(opening, "OsDisk", lambda: disk)
+    monkeypatch.setattr(opening, "PatientDisk", lambda: disk)
     return disk
 
 

@@ -175,7 +175,7 @@ async def test_a_full_disk_does_not_keep_it_from_ending(
     start: Start, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     disk = FaultyDisk("/data")
-    monkeypatch.setattr(opening, "OsDisk", lambda: disk)
+    monkeypatch.setattr(opening, "PatientDisk", lambda: disk)
     nsqd = await start(data_path="/data")
     consumer = await nsqd.consumer("t", ready=5)
     await nsqd.publish("t", b"1", b"2")

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from penstock import __version__
 from penstock.core.settings.option_kinds import (
     BOOL,
     DURATION,
@@ -429,4 +430,5 @@ def test_the_version_is_one_that_clients_can_compare() -> None:
 
 
 def test_version_line() -> None:
-    assert re.fullmatch(r"nsqd v1\.3\.0 \(built w/python[^\s)]+\)", version_line("nsqd"))
+    expected = rf"nsqd v1\.3\.0 \(built w/python[^\s)]+\) of Penstock {re.escape(__version__)}"
+    assert re.fullmatch(expected, version_line("nsqd"))

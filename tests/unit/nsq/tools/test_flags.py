@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock import __version__
 from penstock.core.errors import ConfigError
 from penstock.core.settings.options import option
 from penstock.nsq.tools.errors import ToolError
@@ -45,7 +46,8 @@ def test_flags_options_and_arguments() -> None:
 def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as left:
         parse(ToolFlags, ["--version"], "nsq_x")
-    assert (left.value.code, capsys.readouterr().out) == (0, "nsq_x v1.3.0\n")
+    expected = f"nsq_x v1.3.0 of Penstock {__version__}\n"
+    assert (left.value.code, capsys.readouterr().out) == (0, expected)
     flags = parse_unchecked(ToolFlags, ["--version", "x"])
     assert flags.arguments == ("x",)
     with pytest.raises(SystemExit):

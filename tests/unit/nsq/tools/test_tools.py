@@ -15,6 +15,7 @@ import pytest
 from msgspec import structs
 from rich.console import Console
 
+from penstock import __version__
 from penstock.cluster.cluster import Cluster
 from penstock.cluster.producers import Producer
 from penstock.cluster.stats import ChannelStats
@@ -50,7 +51,7 @@ def test_the_version_needs_no_module(
     with pytest.raises(SystemExit) as left:
         enter("nsq_tail", "no.such.module")
     assert left.value.code == 0
-    assert capsys.readouterr().out == "nsq_tail v1.3.0\n"
+    assert capsys.readouterr().out == f"nsq_tail v1.3.0 of Penstock {__version__}\n"
 
 
 def test_what_a_tool_refuses_is_its_line_and_code(

@@ -109,6 +109,7 @@ TLS = "tls.server.certPath=c\ntls.server.keyPath=k\ntls.ha.enable=true"
         (f"{FOLLOWING}\naclEnable=true", "replicationSecretFile"),
         (f"{FOLLOWING}\npromotedBrokerRole=SLAVE",
          "promotedBrokerRole must be ASYNC_MASTER or SYNC_MASTER"),
+        (f"{FOLLOWING}\npromoteMaxLag=soon", "promoteMaxLag must be a duration such as 1s, or a"),
         (f"{SYNC}\ndurability=memory", "nothing of it is copied"),
         (f"{SYNC}\naclEnable=true", "replicationSecretFile"),
         *((f"{role}\n{nsq}=127.0.0.1:0", "NSQ's publishes do not wait for a slave")

@@ -8,6 +8,7 @@ from typing import Any
 
 from penstock import __version__, lane
 from penstock.broker.channels.channel import Channel
+from penstock.broker.directed import directed_note
 from penstock.broker.topic import Topic
 from penstock.core.errors import StorageError
 from penstock.core.settings.version import NSQ_VERSION
@@ -41,8 +42,10 @@ from penstock.nsq.nsqd.lookup import Lookup
 from penstock.nsq.nsqd.stats import packed_stats
 from penstock.nsq.nsqd.stats.stat_sources import StatSources
 from penstock.nsq.protocol.bodies import Bodies
+from penstock.nsq.protocol.dead_letters import NotedBodies
 from penstock.nsq.protocol.errors import ProtocolError
 from penstock.replication.primary import Primary
+from penstock.storage.retention import Retention
 
 _OK = text_response("OK")
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
@@ -100,6 +103,9 @@ class NsqdApi:
         router.v1("POST", "/topic/pause", partial(self._pause_topic, True))
         router.v1("POST", "/topic/unpause", partial(self._pause_topic, False))
         router.v1("POST", "/channel/delete", self._delete_channel)
+        router.v1(
+            "POST", "/channel/publish", self._publish_to_channel, max_body=options.max_body_size
+        )
         router.v1("POST", "/channel/empty", self._empty_channel)
         router.v1("POST", "/channel/pause", partial(self._pause_channel, True))
         router.v1("POST", "/channel/unpause", partial(self._pause_channel, False))
@@ -113,7 +119,8 @@ class NsqdApi:
         stage = StageApi(self._registry.topics, self._sources.staged_parts, node.clock)
         stage.add_routes(router, options.max_body_size)
         ReplayApi(self._registry, node.clock).add_routes(router)
-        SettingsApi(topics).add_routes(router)
+        retention = Retention(options.retention_time, options.retention_bytes)
+        SettingsApi(topics, retention).add_routes(router)
         DamageApi(topics).add_routes(router)
         NodeApi(self._sources, self._ports).add_routes(router)
         BrowseApi(topics, node.clock).add_routes(router)
@@ -170,6 +177,16 @@ class NsqdApi:
         records = bodies(request.body)
         # nsqd answers OK to a text without lines, and publishes nothing.
         return _OK if records is None else self._publish(topic, records, delay)
+
+    def _publish_to_channel(self, request: Request) -> DeferredResponse:
+        """Ours: messages, framed as those of a binary /mpub, for one channel of a topic alone."""
+        topic, channel = existing_channel(self._topics, Query.parse(request.query))
+        if topic.paused:  # they would wait in the topic, and then come to every channel
+            raise ApiError(409, "TOPIC_PAUSED")
+        noted = NotedBodies(self._binary_bodies(request.body), directed_note(channel.name))
+        answer = _Published()
+        self._node.commits.publish(topic, noted, 0, answer.committed)
+        return answer
 
     def _begin_mpub(self, request: Request) -> Topic | ApiError:
         """Find or create the topic before the body is read, as upstream does.

@@ -21,6 +21,7 @@ from penstock.broker.publish.fill import fill_of
 from penstock.broker.topic import Topic
 from penstock.core.malformed import MALFORMED
 from penstock.core.names import is_valid_name
+from penstock.core.units import format_duration, parse_duration
 from penstock.net.http.server.service import Request
 from penstock.net.http.server.v1_api import ApiError, ApiRouter, Query
 from penstock.node.http.api_arguments import existing_channel, existing_topic
@@ -30,6 +31,7 @@ from penstock.nsq.nsqd.http.write_down import check_written
 from penstock.nsq.nsqd.lookup import Lookup
 from penstock.nsq.nsqd.nsqd_options import NsqdOptions
 from penstock.nsq.nsqd.stats.statsd import resolved_prefix
+from penstock.storage.retention import Retention
 
 _HIDDEN: Final = frozenset(("version", "config", "verbose", "worker_id"))
 
@@ -93,6 +95,8 @@ class TopicBody(msgspec.Struct, forbid_unknown_fields=True):
     max_depth: int | None = None
     max_bytes: int | None = None
     overflow: str | None = None
+    retention_time: str | None = None
+    retention_bytes: int | None = None
 
 
 Body = TypeVar("Body", ChannelBody, TopicBody)
@@ -101,8 +105,10 @@ Body = TypeVar("Body", ChannelBody, TopicBody)
 class SettingsApi:
     """The settings' endpoints of one nsqd."""
 
-    def __init__(self, topics: Mapping[str, Topic]) -> None:
+    def __init__(self, topics: Mapping[str, Topic], retention: Retention) -> None:
+        """``retention`` is that of topics which have no other."""
         self._topics = topics
+        self._retention = retention
 
     def add_routes(self, router: ApiRouter) -> None:
         router.v1("GET", "/channel/config", self._channel)
@@ -137,27 +143,42 @@ class SettingsApi:
     def _set_topic(self, request: Request) -> Any:
         topic = existing_topic(self._topics, Query.parse(request.query))
         body = _decoded(request.body, TopicBody)
-        for name in ("max_depth", "max_bytes"):
+        for name in ("max_depth", "max_bytes", "retention_bytes"):
             if not 0 <= (getattr(body, name) or 0) <= _NUMBER_MAX:
                 raise ApiError(400, f"INVALID_ARG_{name.upper()}")
         if body.overflow not in (None, *(each.value for each in Overflow)):
             raise ApiError(400, "INVALID_ARG_OVERFLOW")
-        topic.configure(TopicSettings(body.max_depth, body.max_bytes, body.overflow))
+        topic.configure(
+            TopicSettings(
+                body.max_depth,
+                body.max_bytes,
+                body.overflow,
+                _retention_ns(body.retention_time),
+                body.retention_bytes,
+            )
+        )
         check_written(topic)
         return self._shown_topic(topic)
 
     def _shown_topic(self, topic: Topic) -> dict[str, Any]:
         bounds, own = topic.config.bounds, topic.config.own
         fill = fill_of(topic)
+        retention = topic.config.retention(topic.retention or self._retention)
         return {
             "topic": topic.name,
             "max_depth": bounds.max_depth,
             "max_bytes": bounds.max_bytes,
             "overflow": bounds.overflow.value,
+            "retention_time": format_duration(retention.time_ns),
+            "retention_bytes": retention.nbytes,
             "set": {
                 "max_depth": own.max_depth,
                 "max_bytes": own.max_bytes,
                 "overflow": own.overflow,
+                "retention_time": None
+                if own.retention_ns is None
+                else format_duration(own.retention_ns),
+                "retention_bytes": own.retention_bytes,
             },
             "messages": fill.messages,
             "bytes": fill.nbytes,
@@ -175,6 +196,19 @@ def _shown_channel(topic: Topic, channel: Channel) -> dict[str, Any]:
         "set": {"max_attempts": own.max_attempts, "dead_letter_topic": own.dead_letter_topic},
         "dead_letter_count": channel.dead_letter_count,
     }
+
+
+def _retention_ns(text: str | None) -> int | None:
+    """The duration in ns; ApiError 400 for an invalid or negative one."""
+    if text is None:
+        return None
+    try:
+        found = parse_duration(text)
+    except ValueError:
+        found = -1
+    if found < 0:
+        raise ApiError(400, "INVALID_ARG_RETENTION_TIME")
+    return found
 
 
 def _decoded(body: bytes, kind: type[Body]) -> Body:

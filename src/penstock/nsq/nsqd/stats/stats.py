@@ -12,7 +12,7 @@ from typing import Any
 from penstock.broker.channels.channel import Channel
 from penstock.broker.topic import Topic
 from penstock.core.quantiles import Summary
-from penstock.core.settings.version import NSQ_VERSION, version_line
+from penstock.core.settings.version import NSQ_VERSION, go_line
 from penstock.core.units import MICROSECOND, MILLISECOND, SECOND, format_duration
 from penstock.net.budget import Memory
 from penstock.net.http.server.service import Request, Response
@@ -256,7 +256,7 @@ def as_text(sources: StatSources, stats: dict[str, Any], query: Query) -> str:
     offset = start_time[-5:]
     zone = "Z" if offset == "+0000" else f"{offset[:3]}:{offset[3:]}"
     lines = [
-        f"{version_line('nsqd')}\n",
+        f"{go_line('nsqd')}\n",
         f"start_time {start_time[:-5]}{zone}\n",
         f"uptime {format_duration(now - sources.node.started_ns)}\n",
         f"\nHealth: {stats['health']}\n",

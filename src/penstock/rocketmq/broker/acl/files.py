@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from penstock.core.clock import Clock
+from penstock.core.distribution import pip_install
 from penstock.core.errors import ConfigError
 from penstock.core.units import MILLISECOND
 from penstock.rocketmq.broker.acl.rules import (
@@ -166,9 +167,7 @@ def _yaml() -> Any:
     try:
         import yaml
     except ImportError:
-        raise ConfigError(
-            "aclEnable=true needs a reader of YAML: pip install 'penstock[acl]'"
-        ) from None
+        raise ConfigError(f"aclEnable=true needs a reader of YAML: {pip_install('acl')}") from None
     return yaml
 
 

@@ -14,6 +14,7 @@ from penstock import __version__, lane
 from penstock.core.units import MILLISECOND, SECOND
 from penstock.nsq.dead_letters.topics import CHANNEL
 from penstock.nsq.nsqd.nsqd_options import NsqdOptions
+from penstock.nsq.protocol import encode
 from penstock.storage.files.disk_space import DiskSpace
 from penstock.testing.clock import FakeClock
 from tests.programs.nsq.nsqd.conftest import Running, Start, mpub, pub
@@ -136,17 +137,26 @@ async def test_a_channels_settings(start: Start) -> None:
 
 
 async def test_a_topics_settings(start: Start) -> None:
-    nsqd = await start(max_bytes=10**6)
+    nsqd = await start(max_bytes=10**6, retention_time=3600 * SECOND)
     await made(nsqd)
     _, shown = await post(nsqd, TOPIC_CONFIG, max_depth=7, overflow="drop-oldest")
     assert shown == {
         "topic": "t", "max_depth": 7, "max_bytes": 10**6, "overflow": "drop-oldest",
-        "set": {"max_depth": 7, "max_bytes": None, "overflow": "drop-oldest"},
+        "retention_time": "1h0m0s", "retention_bytes": 0,
+        "set": {"max_depth": 7, "max_bytes": None, "overflow": "drop-oldest",
+                "retention_time": None, "retention_bytes": None},
         "messages": 0, "bytes": 0, "dropped_count": 0,
     }  # fmt: skip
     await nsqd.publish("t", *[b"x"] * 9)
     shown = await nsqd.json(TOPIC_CONFIG)
     assert (shown["messages"], shown["dropped_count"]) == (7, 2)
+    await post(nsqd, TOPIC_CONFIG, retention_time="24h", retention_bytes=10**9)
+    await nsqd.stop()
+    shown = await (await start()).json(TOPIC_CONFIG)
+    assert (shown["max_depth"], shown["retention_time"], shown["retention_bytes"]) == (
+        0, "24h0m0s", 10**9,
+    )  # fmt: skip
+    assert shown["set"]["retention_time"] == "24h0m0s"
 
 
 @pytest.mark.parametrize(
@@ -167,9 +177,14 @@ async def test_a_topics_settings(start: Start) -> None:
         (TOPIC_CONFIG, b'{"max_depth":-1}', 400, "INVALID_ARG_MAX_DEPTH"),
         (TOPIC_CONFIG, b'{"max_bytes":-1}', 400, "INVALID_ARG_MAX_BYTES"),
         (TOPIC_CONFIG, b'{"overflow":"burn"}', 400, "INVALID_ARG_OVERFLOW"),
+        (TOPIC_CONFIG, b'{"retention_bytes":-1}', 400, "INVALID_ARG_RETENTION_BYTES"),
+        (TOPIC_CONFIG, b'{"retention_time":"a day"}', 400, "INVALID_ARG_RETENTION_TIME"),
+        (TOPIC_CONFIG, b'{"retention_time":"-1s"}', 400, "INVALID_ARG_RETENTION_TIME"),
         ("/topic/config?topic=no", b"{}", 404, "TOPIC_NOT_FOUND"),
         ("/topic/config", b"{}", 400, "MISSING_ARG_TOPIC"),
         ("/channel/unpause?topic=t&channel=no", b"", 404, "CHANNEL_NOT_FOUND"),
+        ("/channel/publish?topic=t&channel=no", b"", 404, "CHANNEL_NOT_FOUND"),
+        ("/channel/publish?topic=t&channel=c", b"", 413, "BAD_BODY"),
         ("/topic/create?topic=", b"", 400, "INVALID_TOPIC"),
         ("/pub?topic=t&defer=" + "9" * 5000, b"x", 400, "INVALID_DEFER"),
         ("/pub?topic=t&defer=99999999999999999999", b"x", 400, "INVALID_DEFER"),
@@ -184,6 +199,17 @@ async def test_refusals(nsqd: Running, path: str, body: bytes, status: int, code
     await made(nsqd)
     found = await nsqd.post(path, body)
     assert (found[0], json.loads(found[1])) == (status, {"message": code})
+
+
+async def test_a_paused_topic_takes_nothing_for_one_channel(nsqd: Running) -> None:
+    """It would wait in the topic, and then come to all of them."""
+    await made(nsqd)
+    await nsqd.post("/topic/pause?topic=t")
+    body = encode.multi_body([b"x"])
+    found = await nsqd.post("/channel/publish?topic=t&channel=c", body)
+    assert found == (409, b'{"message":"TOPIC_PAUSED"}')
+    await nsqd.post("/topic/unpause?topic=t")
+    assert await nsqd.post("/channel/publish?topic=t&channel=c", body) == (200, b"OK")
 
 
 async def test_a_full_topic_refuses_and_recovers(start: Start) -> None:

@@ -229,7 +229,7 @@ def test_without_a_reader_of_yaml_it_says_what_to_install(
         return real(name, *args, **named)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(ConfigError, match=r"pip install 'penstock\[acl\]'"):
+    with pytest.raises(ConfigError, match=r"pip install 'penstock-mq\[acl\]'"):
         AclFiles(disk, "/conf", clock)
 
 

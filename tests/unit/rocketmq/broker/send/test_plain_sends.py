@@ -345,7 +345,7 @@ TEXTS = st.sampled_from([
     "TAGS", "\x01value", "TAGS\x01\xe4", 'TAGS\x01"', "TAGS\x01a\\b", f"{KEY}\x02DELAY\x013",
     f"{KEY}\x02TRAN_MSG\x01true", f"{KEY}\x02TIMER_DELAY_MS\x015", f"{KEY}\x02CLUSTER\x01x",
     f"{KEY}\x02POP_CK\x010 1 2", f"{KEY}\x02\x02", "\x02", " ", f"{KEY}\x02{KEY}", "TAGS\x01\x7f",
-    "K\x01" + "x" * 32_700, "K\x01" + "x" * 32_750, "K\x01\x03",
+    "K\x01" + "x" * 32_700, "K\x01" + "x" * 32_750, "K\x01\x03", f"{KEY}\x02WAIT\0\x01true",
 ]) | st.text("AB\x01\x02 ", max_size=8).map(f"{KEY}\x02".__add__)  # fmt: skip
 NUMBERS = st.sampled_from(
     ["0", "1", "3", "4", "-1", "", "x", "+1", " 1", "1_0", "00", "007", "-0", "2147483647",

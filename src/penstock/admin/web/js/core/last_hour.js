@@ -1,9 +1,13 @@
-/** The last hour of something: asked once, then kept up with what the page follows. */
+/**
+ * The past of something: its last hour, asked once and then kept up with what the page follows, or as much
+ * as the address bar says in `range`.
+ */
 
 import { chart } from "../widgets/chart.js";
-import { notice } from "../widgets/ui.js";
+import { notice, section } from "../widgets/ui.js";
 import { get } from "./api.js";
 import { h } from "./dom.js";
+import { setQuery } from "./router.js";
 import { settings } from "./settings.js";
 
 const HOUR_S = 3600;
@@ -13,6 +17,16 @@ const PART_AGAIN_S = 60;
 const AGAIN_S = 600;
 const LOOKS_MAX = 2;
 const GAP = 2.5;
+const DAY_S = 24 * HOUR_S;
+/** Of the ranges: the words of the title, and of the switch. */
+const RANGES = { "1h": ["", "1 h"], "24h": ["The last 24 hours", "24 h"], "7d": ["The last 7 days", "7 days"],
+  "30d": ["The last 30 days", "30 days"] };
+
+const asked = new WeakMap(); // the range that a page has asked for
+
+function rangeOf(page) {
+  return settings.ranges.includes(page.query.range) ? page.query.range : "1h";
+}
 
 /**
  * The last hour of a topic, channel, node, of a topic or channel on a node, or of the cluster. The
@@ -30,7 +44,7 @@ const GAP = 2.5;
 export function past(page, { topic = "", channel = "", node = "" } = {}) {
   const key = { topic, channel, node };
   /** @type {any} */
-  const series = { ...key, isMissing: !settings.historyInterval, times: [], latencies: [] };
+  const series = { ...key, isMissing: !settings.historyInterval, range: "1h", times: [], latencies: [] };
   for (const figure of FIGURES) series[figure] = [];
   const isPart = Boolean(topic && node);
   let isAsked = false;
@@ -38,8 +52,9 @@ export function past(page, { topic = "", channel = "", node = "" } = {}) {
   let looks = 0;
 
   async function ask(signal) {
+    const range = isPart ? "1h" : rangeOf(page);
     try {
-      Object.assign(series, await get("/api/history", key, signal), { isMissing: false });
+      Object.assign(series, await get("/api/history", { ...key, range }, signal), { isMissing: false, range });
     } catch (error) {
       if (error.status !== 404) throw error;
       series.isMissing = true;
@@ -52,7 +67,7 @@ export function past(page, { topic = "", channel = "", node = "" } = {}) {
     if (!page.live.at) return;
     const row = page.live.row(topic, channel, isPart ? "" : node);
     if (isAsked) {
-      if (isThere && !isPart) keepUp(series, page.live.at, row);
+      if (isThere && !isPart && series.range === "1h") keepUp(series, page.live.at, row);
       return;
     }
     looks += 1;
@@ -69,6 +84,7 @@ export function past(page, { topic = "", channel = "", node = "" } = {}) {
  */
 export function upToNow(past, now) {
   const shown = { ...past };
+  if (past.range !== "1h") return shown;
   for (const figure of FIGURES) {
     if (now[figure] != null && past[figure].length) {
       shown[figure] = [...past[figure].slice(0, -1), now[figure]];
@@ -107,10 +123,31 @@ function spanOf({ times }) {
   return times.length > 1 ? times.at(-1) - times[0] : 0;
 }
 
+/** The section with the charts of a past, and the choice of how much of it. */
+export function pastSection(page, past, id = "charts") {
+  const range = rangeOf(page);
+  if ((asked.get(page) ?? range) !== range) page.reload();
+  asked.set(page, range);
+  const tools = settings.historyInterval > 0 && h("div", { class: "choice", role: "group", "aria-label": "Time" },
+    settings.ranges.map((name) => h("button", {
+      key: name, type: "button", "aria-pressed": String(name === range),
+      onclick: () => setQuery({ range: name === "1h" ? null : name }),
+    }, RANGES[name][1])));
+  return section({ title: hourTitle(past), id, tools }, charts(past));
+}
+
 /** The title of a section with charts: "The last hour", or how much of it there is. */
 export function hourTitle(past) {
+  if (past.range && past.range !== "1h") return dayTitle(past);
   const span = past.isMissing ? 0 : spanOf(past);
   return span ? `The ${lastHour(span)}` : "The last hour";
+}
+
+function dayTitle(past) {
+  const hours = Math.floor(spanOf(past) / HOUR_S);
+  const isPartOfDay = past.range === "24h" && past.times.length > 0 && spanOf(past) < DAY_S - HOUR_S;
+  if (isPartOfDay) return hours ? `The last ${hours} h of 24` : "The last hour of 24";
+  return RANGES[past.range][0];
 }
 
 /** "last hour", or how much of it there is: "last 12 min". */
@@ -127,8 +164,11 @@ export function lineTitle({ at = 0, since = 0 } = {}) {
 }
 
 /** The usual charts of a past, side by side; a remark when there is none. */
-export function charts(past) {
+function charts(past) {
   if (past.isMissing) return notice("", absence());
+  if (past.range === "24h" && !past.times.length) {
+    return notice("", "The first point comes five minutes after nsqadmin has started.");
+  }
   const isGroup = past.channel.startsWith("@");
   return h("div", { class: "charts" }, isGroup ? groupCharts(past) : usualCharts(past));
 }

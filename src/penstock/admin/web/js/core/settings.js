@@ -3,7 +3,9 @@
  *
  * @typedef {object} Settings
  * @property {string} basePath  "" or such as "/nsq": what every path starts with
- * @property {string} version
+ * @property {string} version NSQ's
+ * @property {string} penstockVersion
+ * @property {string[]} ranges  how much of the past charts can show
  * @property {boolean} isAdmin  whether this user may change things
  * @property {string[]} lookupds  HTTP addresses; empty when nodes are named one by one
  * @property {boolean} hasNodes  false where there is RocketMQ alone, and nothing of NSQ to look at

@@ -24,7 +24,7 @@ export function shell(page, content) {
     h("main", { id: "main", tabindex: "-1", key: [page.page, ...page.names].join("/") },
       warnings(page), content),
     h("footer", { class: "foot" },
-      h("span", {}, `nsqadmin ${settings.version}`),
+      h("span", {}, `nsqadmin ${settings.version} · Penstock ${settings.penstockVersion}`),
       themeButton(page),
       button("Keys", { kind: "quiet", onclick: () => showKeys(), title: "Key: ?" })),
   ];

@@ -12,6 +12,7 @@ import { go, to } from "../core/router.js";
 import { settings } from "../core/settings.js";
 import { ask, tell } from "../widgets/dialog.js";
 import { button } from "../widgets/ui.js";
+import { askForLimits } from "./limits.js";
 import { heldByTopic, held, many, ofChannel, ofEmptying, ofTopic } from "./consequences.js";
 
 const NAME = /^[.a-zA-Z0-9_-]+(#ephemeral)?$/;
@@ -48,6 +49,7 @@ export function topicActions(page, stats, readers = 0) {
         run: () => done(page, act("empty"), `Topic ${name} is empty.`),
       }),
     }),
+    isAnywhere && limitsButton(page, name),
     button("Delete", { kind: "danger", onclick: () => askToDeleteTopic(page, stats, readers) }),
   ];
 }
@@ -112,6 +114,7 @@ export function channelActions(page, stats) {
         run: () => done(page, act("empty"), `Channel ${name} is empty.`),
       }),
     }),
+    limitsButton(page, topic, name),
     button("Delete", {
       kind: "danger",
       onclick: () => ask({
@@ -126,6 +129,11 @@ export function channelActions(page, stats) {
       }),
     }),
   ];
+}
+
+function limitsButton(page, topic, channel = "") {
+  const changed = (answer) => done(page, answer, `Limits of ${channel || topic} are changed.`, "", NOTHING_DONE);
+  return button("Limits", { onclick: () => askForLimits(topic, channel, changed) });
 }
 
 /** Pause or unpause; both where some nodes are paused and others are not. */

@@ -57,6 +57,8 @@ export function copiesSection(page, rows) {
         hint: "The time since the copy had all: what was acknowledged before is in it", format: seconds },
       { name: "level", title: "An OK waits for", value: levelText, cell: levelPart,
         hint: "The copies that a publish waits for, and whether they are there" },
+      { name: "promotion", title: "Promotion", value: promotionText, cell: promotionPart,
+        hint: "Of a copy whether it may be promoted, of a primary whether it holds a lease" },
       { name: "epoch", title: "Epoch", hint: "Each promotion begins the next one", numeric: true,
         value: (row) => row.epoch },
     ],
@@ -78,6 +80,10 @@ export function copyFacts(row) {
       h("span", {}, pairCell(row))],
     isCopy && ["Lag", lagText(row)],
     row.role === "primary" && ["An OK waits for", h("span", {}, levelPart(row))],
+    row.role === "primary" && row.lease_seconds != null && ["Lease", h("span", {}, promotionPart(row))],
+    row.lease_members?.length > 0 && ["The lease lists", row.lease_members.join(", ")],
+    isCopy && ["Promotion", h("span", {}, promotionPart(row))],
+    isCopy && row.max_lag && ["Bound on its lag", row.max_lag],
     row.messages_waiting > 0 && ["Wait for copies", many(row.messages_waiting, "message")],
     row.epoch != null && ["Epoch", count(row.epoch)],
   ].filter(Boolean);
@@ -129,6 +135,24 @@ function levelPart(row) {
   if (met >= wanted) return [levelText(row), " ", badge("met", "good", hint)];
   return [levelText(row), " ", badge("not met", isRefusing ? "bad" : "warn", hint), " ",
     h("span", { class: "faint" }, isRefusing ? "publishes are refused" : "goes on without")];
+}
+
+function promotionText({ role, answers, needs_force: reason, lease_seconds: left }) {
+  if (role === "primary") return left == null ? "" : left > 0 ? "lease" : "no lease";
+  if (role !== "follower" || !answers) return "";
+  return reason ? "needs --force" : "may be promoted";
+}
+
+function promotionPart(row) {
+  const text = promotionText(row);
+  if (!text) return count(null);
+  if (row.role === "primary") {
+    return row.lease_seconds > 0
+      ? badge(text, "good", `It may take publishes for ${seconds(row.lease_seconds)} more`)
+      : badge(text, "bad", "It takes no publishes before penstock lease renews its lease");
+  }
+  return row.needs_force ? badge(text, "warn", row.needs_force)
+    : badge(text, "good", `What it may lack is within its bound, ${row.max_lag}`);
 }
 
 function lagText(row) {

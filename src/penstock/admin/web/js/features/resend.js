@@ -1,79 +1,115 @@
-/** Sending dead letters again: asked for, with where they go. */
+/** Sending dead letters again, and discarding them: asked for, with where they go. */
 
 import { pathOf, post } from "../core/api.js";
 import { h } from "../core/dom.js";
 import { count } from "../core/format.js";
 import { ask, tell } from "../widgets/dialog.js";
 import { many } from "./consequences.js";
+import { choice, entry, field } from "./rocketmq/fields.js";
+
+const PACE_MAX = 1_000_000;
+const WAYS = [
+  ["channel", "The channel that gave each up"],
+  ["topic", "The topic of each: every channel gets it"],
+  ["other", "Another topic"],
+];
 
 /**
- * Asks whether, and to which topic, letters shall be sent again; resolves to whether they were.
+ * Asks whether, and where to, letters shall be sent again; resolves to whether they were.
  *
  * @param {any} page
  * @param {{topic: string, node?: string, chosen?: any[], letters: number}} what  the `chosen`
  *   letters of a node, or all of it, or without a node all there are; `letters` is how many
  */
-export function resend(page, { topic, node, chosen, letters }) {
-  let other = "";
+export function resend(page, what) {
+  const { letters } = what;
+  const wish = { way: "channel", other: "", pace: "" };
+  const run = working(page, what, () => ({
+    action: "resend",
+    to: wish.way === "other" ? named(wish.other.trim()) : undefined,
+    to_channel: wish.way === "channel",
+    pace: paceOf(wish.pace.trim()),
+  }), "sent");
   return ask({
     title: `Resend ${many(letters, "dead letter")}?`,
     body: (draw) => [
-      h("p", {}, destination(other, { chosen, node, letters })),
-      h("p", {}, letters === 1 ? "It becomes a new message there and leaves this list."
-        : "They become new messages there and leave this list."),
-      topicField(other, (text) => {
-        other = text;
-        draw();
-      }),
+      h("p", {}, letters === 1 ? "It becomes a new message and leaves this list."
+        : "They become new messages and leave this list."),
+      field("To", choice(wish, "way", WAYS, draw)),
+      wish.way === "other" && field("Topic", entry(wish, "other", { name: "topic" })),
+      wish.way !== "other" && origins(what.chosen),
+      field("Letters a second at most (empty: any number)",
+        entry(wish, "pace", { name: "pace", inputmode: "numeric" })),
     ],
     action: "Resend",
-    run: async () => {
-      const whose = chosen ? { ids: chosen.map(({ id }) => id) } : { all: true };
-      const body = { action: "resend", node, ...whose, to: other || undefined };
-      const done = await post(pathOf("api", "deadletters", topic), body);
-      page.reload();
-      if (done.message) tell(`${outcome(done)}. ${done.message.replace("WARNING: ", "")}`, "warn");
-      return done.message ? "" : outcome(done);
-    },
+    ...run,
   });
 }
 
-function topicField(value, changed) {
-  return h("label", { class: "field" }, h("span", {}, "To another topic"), h("input", {
-    class: "input",
-    type: "text",
-    value,
-    autocomplete: "off",
-    spellcheck: "false",
-    placeholder: "empty: where each came from",
-    oninput: (event) => changed(event.target.value.trim()),
-  }));
+/** Asks whether letters shall be discarded; see `resend`. */
+export function discard(page, what) {
+  const { topic, letters, chosen } = what;
+  return ask({
+    title: `Discard ${many(letters, "dead letter")}?`,
+    body: letters === 1 ? "It leaves this list. No channel gets it any more."
+      : "They leave this list. No channel gets them any more.",
+    losses: [`${many(letters, "dead letter")} ${letters === 1 ? "is" : "are"} gone once the log lets go of them`],
+    typed: chosen ? null : topic,
+    action: "Discard",
+    kind: "danger",
+    ...working(page, what, () => ({ action: "discard" }), "discarded"),
+  });
 }
 
-function destination(other, { chosen, node, letters }) {
-  if (other) return goingTo(other, letters);
-  if (chosen) return origins(chosen);
-  return `Each letter ${node ? `of ${node} ` : ""}goes to the topic it came from, where every ` +
-    "channel gets it, also those that had finished it.";
+/** Repeats the request while letters are left, as one ends after some seconds; may be stopped between two. */
+function working(page, what, wishOf, done) {
+  const { topic, node, chosen } = what;
+  let isStopped = false;
+  return {
+    stop: () => (isStopped = true),
+    run: async () => {
+      const whose = chosen ? { ids: chosen.map(({ id }) => id) } : { all: true };
+      const body = { node, ...whose, ...wishOf() };
+      let sent = 0;
+      let missing = 0;
+      for (isStopped = false; ;) {
+        const answer = await post(pathOf("api", "deadletters", topic), body);
+        sent += answer.sent;
+        missing ||= answer.not_found.length;
+        page.reload();
+        if (answer.left && answer.sent && !isStopped) continue;
+        const gone = missing && !sent ? `; ${count(missing)} had been dealt with meanwhile` : "";
+        const text = `${many(sent, "letter")} ${done}${gone}`;
+        if (!answer.message) return text;
+        tell(`${text}. ${answer.message.replace("WARNING: ", "")}`, "warn");
+        return "";
+      }
+    },
+  };
 }
 
-function goingTo(topic, number) {
-  const name = h("b", { class: "name" }, topic);
-  return [`${many(number, "letter")} to `, name, ", where every channel gets it. "];
-}
-
-/** Of chosen letters it is known where they came from. */
+/** Where chosen letters came from. */
 function origins(chosen) {
+  if (!chosen) return null;
   const numbers = new Map();
   for (const { origin } of chosen) {
-    numbers.set(origin?.topic, (numbers.get(origin?.topic) ?? 0) + 1);
+    const name = origin && `${origin.topic} / ${origin.channel}`;
+    numbers.set(name, (numbers.get(name) ?? 0) + 1);
   }
-  return [...numbers].map(([topic, number]) => topic === undefined
-    ? `${many(number, "letter")} did not die in a channel: name a topic for it. `
-    : goingTo(topic, number));
+  return h("p", {}, [...numbers].map(([name, number]) => name === undefined
+    ? `${many(number, "letter")} did not die in a channel: choose another topic. `
+    : [`${many(number, "letter")} of `, h("b", { class: "name" }, name), ". "]));
 }
 
-function outcome({ sent, not_found: missing }) {
-  const gone = missing.length ? `; ${count(missing.length)} had been dealt with meanwhile` : "";
-  return `${many(sent, "letter")} sent${gone}`;
+function named(topic) {
+  if (!topic) throw new Error("Name the topic that they go to.");
+  return topic;
+}
+
+function paceOf(text) {
+  if (text === "") return 0;
+  if (!/^[1-9][0-9]*$/.test(text) || Number(text) > PACE_MAX) {
+    throw new Error(`Letters a second: a whole number from 1 to ${count(PACE_MAX)}, or empty.`);
+  }
+  return Number(text);
 }

@@ -3,7 +3,7 @@
 import { get, pathOf } from "../core/api.js";
 import { h } from "../core/dom.js";
 import { count, rate, short } from "../core/format.js";
-import { charts, hourTitle, past, upToNow } from "../core/last_hour.js";
+import { past, pastSection, upToNow } from "../core/last_hour.js";
 import { to } from "../core/router.js";
 import { flow, measure } from "../core/speeds.js";
 import { channelActions, createAction } from "../features/actions.js";
@@ -120,7 +120,7 @@ function overview(state, looked) {
   return [
     figures(state, hour, now),
     ...hints(state),
-    section({ title: hourTitle(hour), id: "charts" }, charts(hour)),
+    pastSection(page, hour),
     nodes(state),
     section({ title: "Client connections", id: "connections" },
       clientsTable(page, stats, (client) => state.clients.of(clientKey(client)))),

@@ -1,4 +1,4 @@
-/** The dead letters of one topic: to look at, to send again, to take away. */
+/** The dead letters of one topic: to look at, to send again, to discard, to take away. */
 
 import { get, pathOf, urlOf } from "../core/api.js";
 import { h } from "../core/dom.js";
@@ -7,7 +7,7 @@ import { to } from "../core/router.js";
 import { settings } from "../core/settings.js";
 import { browse } from "../features/browse.js";
 import { many } from "../features/consequences.js";
-import { resend } from "../features/resend.js";
+import { discard, resend } from "../features/resend.js";
 import { warning } from "../widgets/columns.js";
 import { messageList, OFFSET } from "../widgets/list.js";
 import { badge, button, empty, heading, loading, notice, trail } from "../widgets/ui.js";
@@ -69,9 +69,12 @@ function top({ page, topic, found }) {
           const href = urlOf(pathOf("api", "deadletters", topic, "export"), { form });
           return h("a", { class: "button", download: true, title, href }, text);
         }),
-        mayResend(found) && button("Resend all", {
-          kind: "primary", disabled: !all, onclick: () => resend(page, { topic, letters: all }),
-        }),
+        mayResend(found) && [
+          button("Resend all", { disabled: !all, onclick: () => resend(page, { topic, letters: all }) }),
+          button("Discard all", {
+            kind: "danger", disabled: !all, onclick: () => discard(page, { topic, letters: all }),
+          }),
+        ],
       ],
     }),
   ];
@@ -87,7 +90,10 @@ function tools({ page, topic, found, pages }, chosen) {
   const node = pages.node();
   if (chosen.length) {
     const wish = { topic, node, chosen, letters: chosen.length };
-    return button(`Resend ${count(chosen.length)}`, { onclick: () => resend(page, wish) });
+    return [
+      button(`Resend ${count(chosen.length)}`, { onclick: () => resend(page, wish) }),
+      button(`Discard ${count(chosen.length)}`, { kind: "danger", onclick: () => discard(page, wish) }),
+    ];
   }
   const { letters } = found.nodes.find((each) => each.node === node);
   if (found.nodes.length === 1 || !letters) return null;

@@ -3,7 +3,7 @@
 import { get, pathOf } from "../core/api.js";
 import { h } from "../core/dom.js";
 import { clock, count, rate, short } from "../core/format.js";
-import { charts, hourTitle, past, upToNow } from "../core/last_hour.js";
+import { past, pastSection, upToNow } from "../core/last_hour.js";
 import { to } from "../core/router.js";
 import { settings } from "../core/settings.js";
 import { measure } from "../core/speeds.js";
@@ -52,7 +52,7 @@ export default function node(page) {
       described(known, standing === ANSWERS ? state.under.of(name) : null),
       copyPanel(copy),
       stats && figures(state, shown, now),
-      section({ title: hourTitle(hour), id: "charts" }, charts(shown)),
+      pastSection(page, shown),
       graphs(page, { node: name }),
       section({ title: "Topics", id: "topics" }, stats ? [topics(state), others(state)] : named(known)),
     ];

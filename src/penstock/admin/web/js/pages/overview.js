@@ -4,7 +4,7 @@ import { get } from "../core/api.js";
 import { h } from "../core/dom.js";
 import { count, rate, short } from "../core/format.js";
 import { isSystem } from "../core/inner.js";
-import { charts, hourTitle, past } from "../core/last_hour.js";
+import { hourTitle, past, pastSection } from "../core/last_hour.js";
 import { to } from "../core/router.js";
 import { settings } from "../core/settings.js";
 import { alerts } from "../features/alerts.js";
@@ -36,7 +36,7 @@ export default function overview(page) {
       warning(seen.nodes.message, page),
       totals(seen, live, hour),
       alerts(page, found(seen, live), live.beyond),
-      section({ title: hourTitle(hour), id: "hour" }, charts(hour)),
+      pastSection(page, hour, "hour"),
       graphs(page, {}),
       live.at > 0 && busiest(page, [...live.rows()].filter(isOwnTopic)),
     ];

@@ -3,9 +3,9 @@
 import { get } from "../core/api.js";
 import { h } from "../core/dom.js";
 import { count, rate, short } from "../core/format.js";
+import { hourTitle } from "../core/last_hour.js";
 import { to } from "../core/router.js";
 import { settings } from "../core/settings.js";
-import { measure } from "../core/speeds.js";
 import { fold, folds } from "../core/unfolded.js";
 import { alerts, textOf } from "../features/alerts.js";
 import { worstFirst } from "../features/attention.js";
@@ -17,6 +17,7 @@ import { agoColumn, groupLink, systemButton, topicCell, topicLink, typeOf, versi
 import { settingsView } from "../features/rocketmq/settings.js";
 import { createTopicButton } from "../features/rocketmq/topic_actions.js";
 import { levelOf, verdictColumn } from "../features/verdicts.js";
+import { chart } from "../widgets/chart.js";
 import { number, rateColumn, warning } from "../widgets/columns.js";
 import { table } from "../widgets/table.js";
 import { badge, empty, facts, heading, loading, section, tabOf, tabs, tile, tiles } from "../widgets/ui.js";
@@ -38,13 +39,11 @@ const TABS = [
 export default function rocketmq(page) {
   page.title = "RocketMQ";
   const told = {}; // by tab
-  const speeds = measure();
   let asked = tabOf(page, TABS);
 
   page.load(async (signal) => {
     const tab = (asked = tabOf(page, TABS));
     told[tab] = tab === "overview" ? await whole(signal) : await get(ASKED[tab], {}, signal);
-    if (tab === "topics") speeds.take(told.topics.topics.map((each) => [each.topic, each.written]));
   }, AGAIN_S);
 
   return () => {
@@ -57,7 +56,7 @@ export default function rocketmq(page) {
       heading({ title: "RocketMQ" }),
       warning(told[tab]?.message),
       tabs(page, TABS),
-      told[tab] ? SHOWN[tab](page, told[tab], speeds) : !page.error && loading(),
+      told[tab] ? SHOWN[tab](page, told[tab]) : !page.error && loading(),
     ];
   };
 }
@@ -70,13 +69,13 @@ const SHOWN = { overview: overviewTab, topics: topicsTab, groups: groupsTab, ser
 
 /** What wants attention, with the servers. */
 async function whole(signal) {
-  const [judged, cluster] = await Promise.all([
-    get(ASKED.overview, {}, signal), get(ASKED.servers, {}, signal),
+  const [judged, cluster, history] = await Promise.all([
+    get(ASKED.overview, {}, signal), get(ASKED.servers, {}, signal), get("/api/rocketmq/history", {}, signal),
   ]);
-  return { ...cluster, ...judged, message: judged.message || cluster.message };
+  return { ...cluster, ...judged, history, message: judged.message || cluster.message };
 }
 
-function overviewTab(page, { items, groups, lag, topics, brokers, name_servers: servers }) {
+function overviewTab(page, { items, groups, lag, topics, brokers, name_servers: servers, history }) {
   const sum = (figure) => brokers.reduce((total, each) => total + (figure(each) ?? 0), 0);
   const silent = [...brokers, ...servers].filter(({ answers }) => !answers).length;
   return [
@@ -92,19 +91,27 @@ function overviewTab(page, { items, groups, lag, topics, brokers, name_servers: 
       tile({ label: "Out", value: rate(sum((each) => each.out)),
         hint: `${short(sum((each) => each.out_today))} today` })),
     alerts(page, worstFirst(items)),
+    history.times.length > 0 && section({ title: hourTitle(history), id: "charts" }, h("div", { class: "charts" },
+      chart({ title: "Lag", unit: "messages", times: history.times, series: [
+        { name: "of all groups", values: history.lag },
+      ] }),
+      chart({ title: "Traffic", unit: "rate", times: history.times, series: [
+        { name: "in", values: history.in },
+        { name: "out", values: history.out },
+      ] }))),
   ];
 }
 
 // --- topics --------------------------------------------------------------------------------------
 
-function topicsTab(page, { topics }, speeds) {
+function topicsTab(page, { topics }) {
   const isUnfolded = page.query.system === "all";
   const own = topics.filter(({ kind }) => kind !== "system");
   const columns = [
     { name: "topic", title: "Topic", value: (row) => row.topic, cell: topicCell },
     number("write_queues", "Queues", "That are written to, on all brokers", false),
     number("kept", "Messages", "That the brokers still have"),
-    rateColumn("in", "In", "Messages stored a second", ({ topic }) => speeds.of(topic)),
+    rateColumn("in", "In", "Messages stored a second", (row) => row.in),
     agoColumn("last_ms", "Last message", "When the newest one was stored"),
     number("groups", "Groups", "That read it", false),
     number("lag", "Lag", "Messages that its groups have not consumed yet, all together"),

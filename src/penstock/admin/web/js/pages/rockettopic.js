@@ -5,7 +5,6 @@ import { h } from "../core/dom.js";
 import { count } from "../core/format.js";
 import { to } from "../core/router.js";
 import { settings } from "../core/settings.js";
-import { measure } from "../core/speeds.js";
 import { many } from "../features/consequences.js";
 import { agoCell, agoColumn, groupLink, kindBadge, permBadge, queueColumn, version }
   from "../features/rocketmq/parts.js";
@@ -23,13 +22,12 @@ export default function rockettopic(page) {
   const [name] = page.names;
   page.title = name;
   page.follow({ topic: name });
-  const state = { page, name, told: null, channels: null, isUnknown: false, speeds: measure() };
+  const state = { page, name, told: null, channels: null, isUnknown: false };
   let messages = null;
 
   page.load(async (signal) => {
     state.told = await found(name, signal);
     state.isUnknown = !state.told;
-    state.speeds.take((state.told?.queues ?? []).map((each) => [keyOf(each), each.max]));
   }, AGAIN_S);
   page.load(async (signal) => {
     state.channels = await channelsOf(name, signal);
@@ -141,7 +139,7 @@ function readers({ page, name, told: { groups }, channels }) {
   }));
 }
 
-function queues({ page, name, told, speeds }) {
+function queues({ page, name, told }) {
   const columns = [
     { name: "broker", title: "Broker" },
     queueColumn(),
@@ -149,7 +147,7 @@ function queues({ page, name, told, speeds }) {
     number("max", "End", "The offset that the next message will have", false),
     { name: "kept", title: "Messages", numeric: true, total: true,
       value: ({ min, max }) => (max == null ? null : max - min) },
-    rateColumn("in", "In", "Messages stored a second", (row) => speeds.of(keyOf(row))),
+    rateColumn("in", "In", "Messages stored a second", (row) => row.in),
     agoColumn("last_ms", "Last message"),
     { name: "open", title: "Open to", value: openTo },
   ];

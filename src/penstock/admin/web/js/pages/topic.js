@@ -4,7 +4,7 @@ import { ApiError, get, pathOf } from "../core/api.js";
 import { h } from "../core/dom.js";
 import { count, rate, short } from "../core/format.js";
 import { isDeadLetters, isOfGroup, isRetries, isSystem } from "../core/inner.js";
-import { charts, hourTitle, lineTitle, past, upToNow } from "../core/last_hour.js";
+import { lineTitle, past, pastSection, upToNow } from "../core/last_hour.js";
 import { to } from "../core/router.js";
 import { settings } from "../core/settings.js";
 import { flow, queuesOf } from "../core/speeds.js";
@@ -169,7 +169,7 @@ function overview(state, looked) {
   return [
     figures(state, hour, now),
     !state.whole.nodes.length && nowhere(),
-    section({ title: hourTitle(hour), id: "charts" }, charts(hour)),
+    pastSection(state.page, hour),
     nodes(state),
     channels(state, now),
     readers(state),

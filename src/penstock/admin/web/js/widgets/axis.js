@@ -6,7 +6,9 @@ const SUFFIXES = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]];
 const TIME_UNITS = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]];
 const MINUTE_NS = 60e9;
 const LONG_STEPS_S = [15, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14_400, 28_800, 86_400];
-const CLOCK_STEPS_S = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1200, 1800, 3600, 7200, 14_400];
+const DAY_S = 86_400;
+const CLOCK_STEPS_S = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1200, 1800, 3600, 7200, 14_400, 28_800,
+  DAY_S, 2 * DAY_S, 7 * DAY_S];
 
 /**
  * The round numbers from 0 up to the first at or above `max`, about `wanted` steps of them.
@@ -51,7 +53,8 @@ function timeText(value, top) {
 /**
  * The round times of the local clock between two unix times in seconds, `wanted` at most.
  *
- * @returns {{at: number, text: string}[]} text such as "14:05", with seconds where steps are short
+ * @returns {{at: number, text: string}[]} text such as "14:05", with seconds where steps are short, or as
+ *   "03-09" where they are days
  */
 export function timeTicks(from, to, wanted) {
   const span = to - from;
@@ -59,7 +62,7 @@ export function timeTicks(from, to, wanted) {
   const offset = new Date(to * 1000).getTimezoneOffset() * 60;
   const ticks = [];
   for (let at = Math.ceil((from - offset) / step) * step + offset; at <= to; at += step) {
-    ticks.push({ at, text: clockText(at, step < 60) });
+    ticks.push({ at, text: step < DAY_S ? clockText(at, step < 60) : dayText(at) });
   }
   return ticks;
 }
@@ -68,6 +71,12 @@ function clockText(unixSeconds, hasSeconds) {
   const at = new Date(unixSeconds * 1000);
   const parts = [at.getHours(), at.getMinutes(), at.getSeconds()].slice(0, hasSeconds ? 3 : 2);
   return parts.map((part) => String(part).padStart(2, "0")).join(":");
+}
+
+/** The local month and day: "03-09". */
+export function dayText(unixSeconds) {
+  const at = new Date(unixSeconds * 1000);
+  return [at.getMonth() + 1, at.getDate()].map((part) => String(part).padStart(2, "0")).join("-");
 }
 
 /** The place in ascending `times` that is nearest to `time`; -1 when there are none. */

@@ -7,7 +7,7 @@
 
 import { h, render } from "../core/dom.js";
 import { clock, count, duration, rate } from "../core/format.js";
-import { nearest, timeTicks, valueTicks } from "./axis.js";
+import { dayText, nearest, timeTicks, valueTicks } from "./axis.js";
 import { areaPath, linePath, runs } from "./lines.js";
 
 export { sparkline } from "./sparkline.js";
@@ -28,6 +28,7 @@ const LETTER = 6.2;
 const TIME_ROOM = 64;
 const LINE_ROOM = 36;
 const FAR = 10;
+const DAY_S = 86_400;
 
 const shown = new Map();
 let pointed = null;
@@ -105,7 +106,7 @@ function draw(state) {
   render(state.element,
     h("figcaption", {},
       h("span", { class: "chart-title" }, spec.title, " ",
-        h("small", {}, at < 0 ? UNITS[spec.unit].name : clock(spec.times[at]))),
+        h("small", {}, at < 0 ? UNITS[spec.unit].name : moment(spec.times, at))),
       h("span", { class: "legend" }, spec.series.map((series, number) =>
         legend(state, series, toneOf(series, number), at < 0 ? lastPlace(series.values) : at)))),
     state.plot && picture(state, at));
@@ -116,6 +117,12 @@ function placeOf(times, time) {
   const at = nearest(times, time);
   const slack = times.length > 1 ? 2 * (times.at(-1) - times.at(-2)) : SPAN_MIN_S;
   return at >= 0 && Math.abs(times[at] - time) <= slack ? at : -1;
+}
+
+/** The time of a point, with its day where the points are of several. */
+function moment(times, at) {
+  const day = times.at(-1) - times[0] > DAY_S ? `${dayText(times[at])} ` : "";
+  return day + clock(times[at]);
 }
 
 function lastPlace(values) {
@@ -256,7 +263,7 @@ function step({ spec: { times } }, event) {
 
 /** What the chart says to those who cannot see it: the values at a place, or the newest. */
 function told({ title, unit, times, series, partial = [] }, at) {
-  const when = at < 0 ? "now" : `at ${clock(times[at])}`;
+  const when = at < 0 ? "now" : `at ${moment(times, at)}`;
   const values = series.map(({ name, values }) =>
     `${name} ${UNITS[unit].text(values[at < 0 ? lastPlace(values) : at])}`);
   const place = at < 0 ? lastPlace(partial) : at;

@@ -1,0 +1,1 @@
+"""``penstock lease``: who is primary, as etcd or Kubernetes says."""

@@ -1,0 +1,1 @@
+"""Archives written from Arrow: tasks write the files, and Spark plans ranges of offsets."""

@@ -1,0 +1,132 @@
+"""A node on a file system that is frozen, as snapshots of a disk do it for seconds."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from penstock.testing.daemons import Daemon, run_nsqd
+from tests.copies import publish
+from tests.debian import needed
+
+pytestmark = [
+    pytest.mark.nightly,
+    pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts and freezes a file system"),
+]
+
+FROZEN_S = 5.0
+ANSWER_S = 1.5
+"""Within it, a node whose loop is held up answers as well."""
+
+
+@pytest.fixture
+def mounted(tmp_path: Path) -> Iterator[Path]:
+    """A small file system of its own, which thaws whatever happens."""
+    image, folder = tmp_path / "image", tmp_path / "disk"
+    folder.mkdir()
+    with image.open("wb") as file:
+        file.truncate(64 << 20)
+    subprocess.run([needed("mkfs.ext4", "e2fsprogs"), "-q", "-F", image], check=True)
+    done = subprocess.run([needed("mount", "mount"), "-o", "loop", image, folder],
+                          capture_output=True, text=True, check=False)  # fmt: skip
+    if done.returncode:
+        pytest.skip(f"nothing can be mounted here: {done.stderr}")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["fsfreeze", "-u", folder], capture_output=True, check=False)
+        subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+@contextmanager
+def frozen(folder: Path) -> Iterator[float]:
+    """The time at which it was frozen; it thaws in time, even if this process is killed."""
+    thaw = subprocess.Popen(["sh", "-c", f"sleep {FROZEN_S}; fsfreeze -u '{folder}'"])
+    subprocess.run([needed("fsfreeze", "util-linux"), "-f", folder], check=True)
+    try:
+        yield time.monotonic()
+    finally:
+        thaw.wait(60)
+
+
+def asked(node: Daemon, method: str, path: str, body: bytes = b"") -> tuple[int, bytes, float]:
+    """Status, body and seconds of an answer."""
+    began = time.monotonic()
+    connection = http.client.HTTPConnection("127.0.0.1", node.http_port, timeout=60)
+    connection.request(method, path, body)
+    response = connection.getresponse()
+    data = response.read()
+    connection.close()
+    return response.status, data, time.monotonic() - began
+
+
+class Publisher:
+    """One that publishes on and on, with a pause between."""
+
+    def __init__(self, node: Daemon, pause_s: float) -> None:
+        self.node, self.pause_s = node, pause_s
+        self.answers: list[tuple[int, bytes, float]] = []
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def _run(self) -> None:
+        while not self._stopped.wait(self.pause_s):
+            body = b"%d" % len(self.answers)
+            self.answers.append(asked(self.node, "POST", "/pub?topic=t", body))
+
+    def __enter__(self) -> Publisher:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()
+        self._thread.join(60)
+
+
+@pytest.mark.parametrize("pause_s", [0.0, 0.02], ids=["one after the other", "now and then"])
+def test_health_is_told_publishes_wait_and_none_is_lost(mounted: Path, pause_s: float) -> None:
+    with run_nsqd("--metrics", data_path=mounted / "data") as node:
+        publish(node, "t", "first")
+        faults: list[float] = []
+        with Publisher(node, pause_s) as publisher:
+            time.sleep(0.5)
+            with frozen(mounted) as began:
+                while time.monotonic() - began < FROZEN_S - 0.5:
+                    assert asked(node, "GET", "/live")[:2] == (200, b"OK")
+                    status, text, took_s = asked(node, "GET", "/ping")
+                    assert took_s < ANSWER_S
+                    if status != 200:
+                        assert b"the disk has not answered for" in text
+                        faults.append(time.monotonic() - began)
+                    assert b"nsqd_" in asked(node, "GET", "/metrics")[1]
+                    time.sleep(0.05)
+            assert asked(node, "GET", "/ping")[:2] == (200, b"OK")
+        assert 1 < faults[0] < 3.5
+        assert {each[:2] for each in publisher.answers} == {(200, b"OK")}
+        assert max(each[2] for each in publisher.answers) > FROZEN_S / 2, "it has waited"
+        node.kill()
+        node.start()
+        stored = asked(node, "GET", "/log/offsets?topic=t")[1]
+        assert f'"end":{len(publisher.answers) + 1}'.encode() in stored.replace(b" ", b"")
+
+
+def test_a_node_that_nobody_publishes_to_tells_it_too(mounted: Path) -> None:
+    with run_nsqd(data_path=mounted / "data") as node:
+        publish(node, "t", "first")
+        time.sleep(1.5)
+        with frozen(mounted) as began:
+            while asked(node, "GET", "/ping")[0] == 200:
+                assert time.monotonic() - began < FROZEN_S - 0.5
+                time.sleep(0.05)
+            assert b"the disk has not answered for" in asked(node, "GET", "/ping")[1]
+            assert asked(node, "GET", "/ready")[0] == 503
+            assert asked(node, "GET", "/stats")[2] < ANSWER_S
+        assert asked(node, "GET", "/ping")[:2] == (200, b"OK")
