@@ -153,12 +153,9 @@ class Topic:
         refuses make a TopicFullError of it.
         """
         staged, self.staged = self.staged, []
-        if (
-            len(staged) == 1
-            and self._is_plain
-            and not (staged[0].delay_ns or staged[0].records.note)
-        ):
-            return self._commit_alone(staged[0])
+        alone = staged[0] if len(staged) == 1 and self._is_plain else None
+        if alone is not None and not alone.delay_ns and not alone.records.note:
+            return self._commit_alone(alone)
         if self._limiter is None:
             outcomes = [item.done for item in staged]
         else:

@@ -118,12 +118,12 @@ cdef bint noted(Send* send, bint is_long, Text name, Text value) noexcept nogil:
 
 cdef bint next_field(const unsigned char** at, const unsigned char* end, Text* name, Text* value
                      ) noexcept nogil:
-    """Read a field of a binary header and step behind it; False if it is cut short."""
+    """Read a field of a binary header and step behind it; False if it is cut short, or nameless."""
     cdef const unsigned char* place = at[0]
     if end - place < 2:
         return False
     name.at, name.size = place + 2, read_short(place)
-    if end - name.at - name.size < 4:
+    if not name.size or end - name.at - name.size < 4:
         return False
     place = name.at + name.size
     value.at, value.size = place + 4, read_int(place)
@@ -154,7 +154,7 @@ cdef bint read_binary(Send* send, const unsigned char* head, Py_ssize_t size) no
 
 
 def fields_of(bytes data not None):
-    """The fields of a binary header; None if they are not plain ASCII, or cut short."""
+    """The fields of a binary header; None if they are left to Python: not plain ASCII, or cut short."""
     cdef const unsigned char* at = <const unsigned char*>PyBytes_AS_STRING(data)
     cdef const unsigned char* end = at + PyBytes_GET_SIZE(data)
     cdef Text name, value
