@@ -55,7 +55,6 @@ HARD_FOR_USERS = re.compile(
     r"|\bmakes? no sense\b|\bin the place of\b|\bbears? (?:it|a message)\b|\bmade again\b"
     r"|\bin its turn\b|\bfrom there on\b|\bhad better\b|\bhas? them twice\b|\ba last time\b"
 )
-NOT_YET = {"replication.md"}
 CODE_ON_A_PAGE = re.compile(r"```.*?```|`[^`]*`", re.DOTALL)
 # Names of errors end in Error. In clients, tools and commands the members of a family may be named
 # after what happened: TopicNotFound, NotConnected.
@@ -149,7 +148,7 @@ def test_pages_for_users_are_in_the_words_of_the_field() -> None:
         ROOT / "bench" / "README.md",
         *sorted((ROOT / "docs").rglob("*.md")),
     ]
-    manual = [page for page in pages if page.parent.name != "spec" and page.name not in NOT_YET]
+    manual = [page for page in pages if page.parent.name != "spec"]
     texts = {page: flowing(CODE_ON_A_PAGE.sub("", text_of(page))) for page in manual}
     found = {
         str(page.relative_to(ROOT)): [
