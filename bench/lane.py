@@ -4,7 +4,7 @@ The servers take turns, each keeps its data over all rounds, and the topic has a
 reads. A line has the median rate of the rounds, its range, and the server's CPU a message.
 
     python bench/lane.py [--go-nsqd PATH] [--bench-writer PATH] [--rounds 5] [--seconds 2]
-                         [--also NAME=PATH] [--only NAME …] [--without-a-channel]
+                         [--also NAME=PATH] [--only NAME …] [--without-a-channel] [--reader PATH]
 
 It needs a C compiler, and ``wrk`` for HTTP; what is missing is left out. ``--also`` names another
 nsqd of ours.
@@ -20,6 +20,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -30,6 +31,7 @@ from penstock.lane import VARIABLE
 from penstock.testing.daemons import Daemon, run_nsqd
 
 TOPIC, SIZE = "bench", 200
+STEADY = 4000
 ALL_IN_MEMORY = "--mem-queue-size=100000000"
 _POST = 'wrk.method = "POST"; wrk.body = string.rep("x", {})'
 
@@ -80,12 +82,15 @@ def loads(folder: Path, bench_writer: str | None) -> dict[str, Load]:
         publish = folder / "publish"
         output_of(compiler, "-O2", "-pthread", "-o", publish, Path(__file__).parent / "publish.c")
 
-        def lean(connections: int, threads: int) -> Load:
+        def lean(connections: int, threads: int, rate: int = 0) -> Load:
             return lambda daemon, seconds: float(
-                output_of(publish, daemon.tcp_port, connections, threads, seconds, TOPIC, SIZE)
+                output_of(
+                    publish, daemon.tcp_port, connections, threads, seconds, TOPIC, SIZE, rate
+                )
             )
 
         found["PUB, 2 of 1, lean"] = lean(2, 2)
+        found["PUB, 4,000 a second"] = lean(2, 2, STEADY)
         found["PUB, 50 of 1"] = lean(50, 1)
     if bench_writer:
 
@@ -133,6 +138,19 @@ def prepare(daemon: Daemon, *, channel: bool) -> None:
         urllib.request.urlopen(urllib.request.Request(url, b"", method="POST")).read()
 
 
+@contextmanager
+def reading(reader: str | None, daemon: Daemon) -> Iterator[None]:
+    """A program reads the topic, with a channel of its own."""
+    if reader is None:
+        yield
+        return
+    words = [reader, f"-topic={TOPIC}", f"-nsqd-tcp-address=127.0.0.1:{daemon.tcp_port}"]
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
+        time.sleep(0.2)
+        yield
+        running.terminate()
+
+
 def main() -> None:
     """The command."""
     parser = argparse.ArgumentParser(
@@ -145,6 +163,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--without-a-channel", action="store_true")
+    parser.add_argument(
+        "--reader", default=None, help="NSQ's nsq_tail, to read the topic meanwhile"
+    )
     given = parser.parse_args()
     ours = [sys.executable, "-m", "penstock.cli.nsqd"]
     servers = [Server("compiled", ours), Server("without", ours, lane="off")]
@@ -164,9 +185,11 @@ def main() -> None:
             found: dict[str, list[tuple[float, float]]] = {name: [] for name in running}
             for _ in range(given.rounds):
                 for name, daemon in running.items():
-                    before = cpu_us(daemon)
-                    rate = chosen[load](daemon, given.seconds)
-                    found[name].append((rate, (cpu_us(daemon) - before) / (rate * given.seconds)))
+                    with reading(given.reader, daemon):
+                        before = cpu_us(daemon)
+                        rate = chosen[load](daemon, given.seconds)
+                        cost = (cpu_us(daemon) - before) / (rate * given.seconds)
+                    found[name].append((rate, cost))
             print(load)
             for name, results in found.items():
                 rates, costs = zip(*results, strict=True)

@@ -1,6 +1,8 @@
 /* The leanest publisher: one PUB outstanding on each connection, as fast as the server answers.
 
-   publish PORT CONNECTIONS THREADS SECONDS TOPIC SIZE   prints messages a second */
+   publish PORT CONNECTIONS THREADS SECONDS TOPIC SIZE [RATE]   prints messages a second
+
+   With a rate each thread waits until the next of its messages is due. */
 
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
@@ -16,7 +18,7 @@
 enum { CONNECTIONS_MAX = 1024, SIZE_MAX_BYTES = 65536, OK_BYTES = 10 };
 
 static int port, size, connections;
-static double seconds;
+static double seconds, rate;
 static const char *topic;
 static long published;
 
@@ -55,11 +57,14 @@ static void *publish(void *unused) {
     if (write(event.data.fd, command, length) != length) give_up("write");
   }
   long done = 0;
-  for (double end = now() + seconds; now() < end;) {
+  double start = now();
+  for (double end = start + seconds; now() < end;) {
     int found = epoll_wait(poller, ready, CONNECTIONS_MAX, 1000);
     for (int i = 0; i < found; i++, done++) {
       int link = ready[i].data.fd;
       if (read(link, answer, sizeof answer) != OK_BYTES) give_up("not one OK");
+      double early = rate > 0 ? start + done / rate - now() : 0;
+      if (early > 0) nanosleep(&(struct timespec){.tv_nsec = early < 1 ? early * 1e9 : 999999999}, 0);
       if (write(link, command, length) != length) give_up("write");
     }
   }
@@ -68,11 +73,13 @@ static void *publish(void *unused) {
 }
 
 int main(int count, char **words) {
-  if (count != 7) return fputs("usage: publish PORT CONNECTIONS THREADS SECONDS TOPIC SIZE\n", stderr), 2;
+  if (count != 7 && count != 8)
+    return fputs("usage: publish PORT CONNECTIONS THREADS SECONDS TOPIC SIZE [RATE]\n", stderr), 2;
   int threads = atoi(words[3]);
   pthread_t thread[16];
   port = atoi(words[1]), seconds = atof(words[4]), topic = words[5], size = atoi(words[6]);
   connections = atoi(words[2]) / threads;
+  if (count == 8) rate = atof(words[7]) / threads;
   if (threads > 16 || connections > CONNECTIONS_MAX || size > SIZE_MAX_BYTES) return 2;
   double start = now();
   for (int i = 0; i < threads; i++) pthread_create(thread + i, 0, publish, 0);
