@@ -102,7 +102,7 @@ FRAGMENTS = [
     text
     for text in blocks(DOCS / "spark.md", "python")
     if "options(...)" not in text and "127.0.0.1:5151" not in text  # test_tap.py
-]
+] + [text for text in blocks(DOCS / "pipelines" / "archive.md", "python") if "start(" in text]
 
 
 @pytest.mark.parametrize("number", range(len(FRAGMENTS)))
@@ -136,7 +136,7 @@ def test_fragments_run(
 def test_the_lake_is_read(spark: SparkSession, tmp_path: Path) -> None:
     lake = spark.sql("select 'events' as topic, date'2026-01-01' as date, 13 as hour, 'a' as body")
     lake.write.partitionBy("topic", "date", "hour").parquet(f"{tmp_path}/lake")
-    text = sample("pipelines/archive.md", "```python").replace('"run/', f'"{tmp_path}/')
+    text = sample("pipelines/archive.md", "read.parquet").replace('"run/', f'"{tmp_path}/')
     names: dict[str, Any] = {}
     exec(text, names)
     assert names["lake"].count() == 1
