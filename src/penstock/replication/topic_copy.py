@@ -30,8 +30,8 @@ logger = logging.getLogger(__name__)
 LOST_THERE: Final = "the primary has lost these"
 """The record of a gap that is no fault of the copy."""
 WRITE_OUT_BYTES: Final = 256 * 1024
-"""What a copy appends is written out in steps of this size at least: much at once would hold up all
-that others write to the same disk."""
+"""The least step in which a copy's appends are written out: much at once would hold up all others
+that write to the same disk."""
 _AT_ONCE: Final = Retention()
 """The retention of a copy, which keeps nothing for itself: the primary says what is kept."""
 
