@@ -70,7 +70,10 @@ def measure(name: str, program: list[str], folder: Path, seconds: float) -> None
             time.sleep(1 / PINGS_PER_S)
         thaw.wait()
         first = f"{faults[0]:.1f} s" if faults else "never"
-        print(f"{name:12} {answers} answers to /ping in {seconds:g} s, an error after {first}", flush=True)
+        print(
+            f"{name:12} {answers} answers to /ping in {seconds:g} s, an error after {first}",
+            flush=True,
+        )
     finally:
         stopped.set()
         subprocess.run(["fsfreeze", "-u", disk], capture_output=True, check=False)
