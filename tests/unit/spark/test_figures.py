@@ -112,10 +112,10 @@ def test_messages_behind_the_latest_offset_by_topic() -> None:
     def source(end: int, latest: int) -> dict[str, str]:
         places = [Place("t", "a:1", 0), Place("t", "b:1", 0), Place("u", "a:1", 0)]
         ends = dict.fromkeys(places, end)
-        latests = {places[0]: latest, places[1]: latest + 1, places[2]: end - 5}
+        newest = {places[0]: latest, places[1]: latest + 1, places[2]: end - 5}
         return {
             name: json.dumps(to_checkpoint(Position(offsets, "g", {})))
-            for name, offsets in (("endOffset", ends), ("latestOffset", latests))
+            for name, offsets in (("endOffset", ends), ("latestOffset", newest))
         }
 
     assert behind({"sources": [source(10, 30)]}) == {"t": 41, "u": 0}

@@ -44,7 +44,7 @@ def local_spark(pipelines: Sequence[Pipeline] = ()) -> Iterator[SparkSession]:
 
 
 def _wait_for(settings: Mapping[str, str]) -> str:
-    """What takes a command its first seconds."""
+    """A line about the first seconds of a command."""
     packages = settings.get(_PACKAGES)
     more = f", which fetches {packages} the first time" if packages else " (about 10 s)"
     return f"starting Java and Spark{more} ..."
