@@ -13,14 +13,18 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from archive import publish
+from archive import publish, size_of
 from kafka_server import PARTITIONS, run_kafka
 
+from penstock.spark.pipelines import Pipeline
+from penstock.spark.pipelines.spec import Run, Spec
+from penstock.spark.pipelines.spec import Sink as To
+from penstock.spark.pipelines.spec import Source as From
 from penstock.spark.session import session, stop
 from penstock.testing.daemons import run_mqbroker, run_mqnamesrv, run_nsqd
 
@@ -146,6 +150,8 @@ class Bench:
         self._folder = folder
         self._cores = cores
         self._scratch = 0
+        self.notes: dict[str, float] = {}
+        """Figures of the last work that was measured, beside its rate."""
         jars = "" if given.connector is None else ",".join(map(str, given.connector.glob("*.jar")))
         self._log = (folder / f"spark-{cores}.log").open("wb")
         settings = {"spark.jars": jars, "spark.driver.memory": "3g"}
@@ -179,7 +185,7 @@ class Bench:
         print(f"\n{self._cores} cores, {self._given.rows:,} messages of {self._given.size} bytes")
         for name, contenders in self._cases():
             if any(name.startswith(only) for only in self._given.only or [""]):
-                _measure(name, contenders, self._given.rounds)
+                self._measure(name, contenders)
 
     def _cases(self) -> Iterator[tuple[str, dict[str, Callable[[], float]]]]:
         """Each case with its contenders; a contender gives rows a second, or ms a micro-batch."""
@@ -193,11 +199,13 @@ class Bench:
         for partitions in (1, PARTITIONS):
             yield (
                 f"parquet, 8 columns, {partitions} partitions",
-                {each.name: self._to_parquet(each, partitions) for each in self._sources},
+                {"archive": self._archive(self._given.rows)}
+                | {each.name: self._to_parquet(each, partitions) for each in self._sources},
             )
         yield (
             f"streaming to parquet, {self._given.per_batch:,} rows a micro-batch",
-            {each.name: self._streaming(each) for each in self._sources},
+            {"archive": self._archive(self._given.per_batch)}
+            | {each.name: self._streaming(each) for each in self._sources},
         )
         yield f"sink, {self._given.sink_rows:,} rows", self._batch_sinks()
         yield (
@@ -236,6 +244,28 @@ class Bench:
             to = self._new_folder()
             rows = source.stream(self._spark, self._given.per_batch, source.wide)
             rate = self._rate(lambda: self._query(rows, to))
+            self._count(to)
+            return rate
+
+        return write
+
+    def _archive(self, most: int) -> Callable[[], float]:
+        """All 8 columns by the tasks themselves, with Spark's usual compression, in no folders."""
+
+        def write() -> float:
+            to = self._new_folder()
+            nsqd = self._sources[0]
+            options = {"topic": "bench", "startingOffsets": "earliest", nsqd.limit: str(most)}
+            spec = Spec(
+                "bench", From("nsq", nsqd.options | options), To("parquet", {"path": to}),
+                Run(0, f"{to}-checkpoint"),
+            )  # fmt: skip
+
+            def run() -> None:
+                (query,) = Pipeline(spec).start(self._spark, {"availableNow": True})
+                query.awaitTermination()
+
+            rate = self._rate(run)
             self._count(to)
             return rate
 
@@ -290,32 +320,56 @@ class Bench:
         return list(query.recentProgress)
 
     def _rate(self, work: Callable[[], Any], rows: int | None = None) -> float:
-        started = time.perf_counter()
+        rows = rows or self._given.rows
+        cpu, started = cpu_s(), time.perf_counter()
         work()
-        return float((rows or self._given.rows) / (time.perf_counter() - started))
+        took = time.perf_counter() - started
+        self.notes = {"us of CPU a row": 1e6 * (cpu_s() - cpu) / rows}
+        return float(rows / took)
 
     def _count(self, folder: str) -> None:
         found = self._spark.read.parquet(folder).count()
         assert found == self._given.rows, f"{found} rows in {folder}"
+        self.notes["bytes a row"] = size_of(Path(folder)) / found
 
     def _new_folder(self) -> str:
         self._scratch += 1
         return str(self._folder / f"{self._cores}-{self._scratch}")
 
+    def _measure(self, name: str, contenders: dict[str, Callable[[], float]]) -> None:
+        """Each contender in turn, after a round that does not count; medians and ranges."""
+        found: dict[str, list[float]] = {contender: [] for contender in contenders}
+        notes: dict[str, list[dict[str, float]]] = {contender: [] for contender in contenders}
+        for number in range(self._given.rounds + 1):
+            for contender, work in contenders.items():
+                self.notes = {}
+                value = work()
+                if number:
+                    found[contender].append(value)
+                    notes[contender].append(self.notes)
+        print(f"  {name}")
+        first = statistics.median(next(iter(found.values())))
+        for contender, values in found.items():
+            median = statistics.median(values)
+            more = {key: statistics.median(each[key] for each in notes[contender])
+                    for key in notes[contender][0]}  # fmt: skip
+            told = "".join(f", {value:.2f} {key}" for key, value in more.items())
+            print(f"    {contender:9} {median:12,.0f}  ({min(values):,.0f} to {max(values):,.0f})"
+                  f"  {next(iter(found))} {first / median:.2f}x{told}", flush=True)  # fmt: skip
 
-def _measure(name: str, contenders: dict[str, Callable[[], float]], rounds: int) -> None:
-    found: dict[str, list[float]] = {contender: [] for contender in contenders}
-    for number in range(rounds + 1):
-        for contender, work in contenders.items():
-            value = work()
-            if number:
-                found[contender].append(value)
-    print(f"  {name}")
-    first = statistics.median(next(iter(found.values())))
-    for contender, values in found.items():
-        median = statistics.median(values)
-        print(f"    {contender:9} {median:12,.0f}  ({min(values):,.0f} to {max(values):,.0f})"
-              f"  ours {first / median:.2f}x", flush=True)  # fmt: skip
+
+def cpu_s() -> float:
+    """Processor time of this process and all below it, those that have ended included."""
+    parents, times = {}, {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            fields = path.read_text().rpartition(")")[2].split()
+            parents[int(path.parent.name)] = int(fields[1])
+            times[int(path.parent.name)] = sum(map(int, fields[11:15]))
+    ours = {os.getpid()}
+    while more := {pid for pid, parent in parents.items() if parent in ours} - ours:
+        ours |= more
+    return sum(times[pid] for pid in ours) / os.sysconf("SC_CLK_TCK")
 
 
 if __name__ == "__main__":

@@ -17,7 +17,20 @@ from typing import Any, Final
 from tools.harness.forking import start_server
 from tools.harness.rocketmq import java_servers
 
-from . import clients, clocks, copies, damage, faults, full, kill, power, soak, spark, wires
+from . import (
+    clients,
+    clocks,
+    copies,
+    damage,
+    faults,
+    full,
+    kill,
+    power,
+    soak,
+    spark,
+    unattended,
+    wires,
+)
 from .mounts import enter_private_mounts
 from .queries import BY_OFFSET
 from .report import Result, end_at_interrupt
@@ -83,6 +96,10 @@ async def _copies(size: int, chosen: argparse.Namespace, rng: random.Random) -> 
                                nodes=chosen.nodes)  # fmt: skip
 
 
+async def _unattended(size: int, chosen: argparse.Namespace, rng: random.Random) -> Result:
+    return await unattended.unattended(size, rng, chosen.kinds.split(",") if chosen.kinds else ())
+
+
 CAMPAIGNS: Final[dict[str, tuple[Campaign, int, str]]] = {
     "kill": (_kill, 1000, "kills"),
     "power": (_power, 200, "power cuts"),
@@ -94,6 +111,7 @@ CAMPAIGNS: Final[dict[str, tuple[Campaign, int, str]]] = {
     "spark": (_spark, 120, "kills"),
     "clients": (_clients, 60, "faults"),
     "copies": (_copies, 200, "faults"),
+    "unattended": (_unattended, 50, "faults"),
 }
 """The campaigns, each with its usual size and the unit of it."""
 MOUNTING: Final = ("power", "full")
@@ -124,13 +142,15 @@ def main() -> None:
                         help="copies: the program of the nodes")  # fmt: skip
     parser.add_argument("--nodes", type=int, choices=copies.KINDS, default=2,
                         help="copies: a primary and one follower, or two")  # fmt: skip
-    parser.add_argument("--kinds", help="copies: some of the faults, separated by commas")
+    parser.add_argument(
+        "--kinds", help="copies, unattended: some of the faults, separated by commas"
+    )
     table = Path(tempfile.gettempdir(), "penstock-soak.csv")
     parser.add_argument("--table", default=table, help="where soak writes its figures")
     chosen = parser.parse_args()
     if chosen.name in MOUNTING or chosen.full:
         enter_private_mounts()
-    if chosen.name == "copies" and not chosen.relays:
+    if chosen.name == "unattended" or (chosen.name == "copies" and not chosen.relays):
         wires.enter_private_network()
     print(f"seed {chosen.seed}", file=sys.stderr)
     for name in ("asyncio", "penstock.rocketmq.client"):  # at work with what is killed

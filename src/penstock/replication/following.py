@@ -239,6 +239,7 @@ class Pulling:
         now = self._clock.monotonic_ns()
         # Below ``fsync`` a copy promises no more than the primary's own OK does.
         if not self._is_fsync and now < self._sync_at:
+            await self._write_out()
             return
         self._sync_at = now + self._sync_timeout
         for copy in list(self._copy.topics.values()):
@@ -248,6 +249,15 @@ class Pulling:
             if copy.log.failure is not None:
                 raise StorageError(f"{copy.name}: {copy.log.failure}; only a restart helps")
         self._copy.settle()
+
+    async def _write_out(self) -> None:
+        """Have the system write what has come, and wait for what it writes already."""
+        for copy in list(self._copy.topics.values()):
+            work = copy.write_out()
+            if work is not None:
+                done = asyncio.get_running_loop().create_future()
+                threads.run(work, done.set_result)
+                await asyncio.shield(done)
 
     def _failed(self, error: str) -> None:
         if error != self.error:

@@ -48,7 +48,9 @@ async def standby_for(
     data_path = options.data_path or os.getcwd()
     secret = Secret.of(options.replication_secret_file)
     state = _standing_of(data_path)
-    if not (is_turn and state is not None and state.role is Role.FENCED):
+    # One that was promoted just now has asked the old primary already, which may be silent.
+    is_decided = is_turn and state is not None and state.role is not Role.FOLLOWER
+    if not is_decided:
         state = await decide(options, state, data_path, secret)
     if state is None or state.role is Role.PRIMARY:
         return None

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final, NamedTuple
 
 from penstock.broker.dialects import queue_offset
@@ -28,6 +29,9 @@ logger = logging.getLogger(__name__)
 
 LOST_THERE: Final = "the primary has lost these"
 """The record of a gap that is no fault of the copy."""
+WRITE_OUT_BYTES: Final = 256 * 1024
+"""The least step in which a copy's appends are written out: much at once would hold up all others
+that write to the same disk."""
 _AT_ONCE: Final = Retention()
 """The retention of a copy, which keeps nothing for itself: the primary says what is kept."""
 
@@ -73,6 +77,9 @@ class TopicCopy:
         self._waiting: _Waiting | None = None
         self._has_unsynced_records = False
         self._commit: LongAppend | None = None
+        file = log.segments[-1].file
+        self._written_out = file, file.size
+        """The newest segment's file, and where the next write-out of it begins."""
 
     @property
     def fault(self) -> Damage | None:
@@ -310,6 +317,19 @@ class TopicCopy:
         """Write the index of the queues and let go of its files. Raises StorageError."""
         self.queues.close()
         self.queues = OneQueue(self.log)
+
+    def write_out(self) -> Callable[[], None] | None:
+        """A way to have the system write what was appended since the last time, in any thread;
+        None if that is little.
+        """
+        file = self.log.segments[-1].file
+        if file is not self._written_out[0]:
+            self._written_out = file, 0
+        start = self._written_out[1]
+        if file.size - start < WRITE_OUT_BYTES:
+            return None
+        self._written_out = file, file.size
+        return partial(file.write_out, start)
 
     def sync(self) -> None:
         """Bring log and journal to stable storage, here and now. Raises StorageError."""

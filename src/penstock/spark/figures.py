@@ -12,7 +12,7 @@ from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.core.units import MINUTE, SECOND
 from penstock.spark.access import Access
 from penstock.spark.offsets import Position
-from penstock.spark.read.progress import observed, position, rows_read
+from penstock.spark.read.progress import behind, observed, position, rows_read
 
 PLACES_MAX: Final = 100
 """Nodes that a query reports to."""
@@ -72,11 +72,8 @@ class QueryFigures:
 
     def _take(self, report: Mapping[str, Any]) -> None:
         rows = rows_read(report)
-        lag = 0
         for source in report["sources"]:
-            end = position(source["endOffset"])
-            lag += _behind(position(source["latestOffset"]), end)
-            self._note(end)
+            self._note(position(source["endOffset"]))
         self._read.add(rows)
         self._written.add(observed(report, "output", "rows") or _sunk(report))
         self._bad.add(observed(report, "input", "bad"))
@@ -86,7 +83,7 @@ class QueryFigures:
             "batch": int(report["batchId"]),
             "batch_rows": rows,
             "batch_ms": int(report["batchDuration"]),
-            "lag": lag,
+            "lag": sum(behind(report).values()),
             "state_rows": sum(int(each["numRowsTotal"]) for each in state),
             "state_bytes": sum(int(each["memoryUsedBytes"]) for each in state),
         }
@@ -161,14 +158,6 @@ class _Count:
         since = self._clock.monotonic_ns() - MINUTE
         while len(self._marks) > 1 and self._marks[1][0] <= since:
             self._marks.popleft()
-
-
-def _behind(latest: Position, end: Position) -> int:
-    return sum(
-        max(0, latest.offsets[place] - offset)
-        for place, offset in end.offsets.items()
-        if place in latest.offsets
-    )
 
 
 def _sunk(report: Mapping[str, Any]) -> int:

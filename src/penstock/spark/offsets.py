@@ -141,8 +141,8 @@ def from_checkpoint(stored: Mapping[str, Any]) -> Position:
 
 
 def _packed(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """The same in a few bytes a place: Spark writes it at each batch and shows it three times in
-    each report.
+    """A form of few bytes a place: Spark writes it at each batch and shows it three times in each
+    report.
     """
     data = zlib.compress(json.dumps(stored, separators=(",", ":")).encode(), 1)
     return {"group": stored["group"], _PACKED: base64.b64encode(data).decode()}

@@ -190,6 +190,9 @@ class FaultyFile:
         self._disk.meet_faults("append", self.path)
         self._inode.rewrite(position)
 
+    def write_out(self, start: int) -> None:
+        """Nothing is promised, so nothing is done."""
+
     def reserve(self) -> None:
         self._check()
         nbytes = min(self.size, RESERVED_MAX)

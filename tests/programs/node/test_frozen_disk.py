@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import http.client
+import json
 import os
+import socket
+import struct
 import subprocess
 import threading
 import time
@@ -116,6 +119,36 @@ def test_health_is_told_publishes_wait_and_none_is_lost(mounted: Path, pause_s: 
         node.start()
         stored = asked(node, "GET", "/log/offsets?topic=t")[1]
         assert f'"end":{len(publisher.answers) + 1}'.encode() in stored.replace(b" ", b"")
+
+
+def test_consumers_of_what_is_in_memory_go_on(mounted: Path) -> None:
+    count = 50
+    with run_nsqd(data_path=mounted / "data") as node:
+        assert asked(node, "POST", "/topic/create?topic=t")[0] == 200
+        assert asked(node, "POST", "/channel/create?topic=t&channel=c")[0] == 200
+        publish(node, "t", *map(str, range(count)))
+        time.sleep(1)
+        with (
+            frozen(mounted) as began,
+            socket.create_connection(("127.0.0.1", node.tcp_port), ANSWER_S) as client,
+        ):
+            client.sendall(b"  V2SUB t c\nRDY 1\n")
+            stream, bodies = client.makefile("rb"), list[bytes]()
+            while len(bodies) < count:
+                size, kind = struct.unpack(">ii", stream.read(8))
+                data = stream.read(size - 4)
+                if kind == 2:
+                    bodies.append(data[26:])
+                    client.sendall(b"FIN %b\n" % data[10:26])
+            assert time.monotonic() - began < FROZEN_S
+            assert bodies == [b"%d" % number for number in range(count)]
+        time.sleep(1)
+        [topic] = json.loads(asked(node, "GET", "/stats?format=json&topic=t")[1])["topics"]
+        assert topic["channels"][0]["depth"] == 0
+        node.kill()
+        node.start()
+        [topic] = json.loads(asked(node, "GET", "/stats?format=json&topic=t")[1])["topics"]
+        assert topic["channels"][0]["depth"] == 0, "progress is written once the disk answers"
 
 
 def test_a_node_that_nobody_publishes_to_tells_it_too(mounted: Path) -> None:

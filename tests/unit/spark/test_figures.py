@@ -13,6 +13,7 @@ from penstock.log_api.pipeline_status import PipelineStatus
 from penstock.spark import figures
 from penstock.spark.figures import QueryFacts, QueryFigures
 from penstock.spark.offsets import Place, Position, to_checkpoint
+from penstock.spark.read.progress import behind
 from penstock.testing.clock import FakeClock
 
 
@@ -105,3 +106,19 @@ def test_nodes_are_bounded_and_brokers_of_name_servers_are_told_nothing() -> Non
     end = stored({f"h{number}:1": 1 for number in range(500)})
     found.take(report(1, sources=[{"endOffset": end, "latestOffset": end}]))
     assert len(found.read_nodes) == figures.PLACES_MAX
+
+
+def test_messages_behind_the_latest_offset_by_topic() -> None:
+    def source(end: int, latest: int) -> dict[str, str]:
+        places = [Place("t", "a:1", 0), Place("t", "b:1", 0), Place("u", "a:1", 0)]
+        ends = dict.fromkeys(places, end)
+        newest = {places[0]: latest, places[1]: latest + 1, places[2]: end - 5}
+        return {
+            name: json.dumps(to_checkpoint(Position(offsets, "g", {})))
+            for name, offsets in (("endOffset", ends), ("latestOffset", newest))
+        }
+
+    assert behind({"sources": [source(10, 30)]}) == {"t": 41, "u": 0}
+    assert behind({"sources": [source(10, 30), source(1, 1)]}) == {"t": 42, "u": 0}
+    # A batch that Spark repeats has no latest offset.
+    assert behind({"sources": [source(10, 30) | {"latestOffset": "null"}]}) == {"t": 0, "u": 0}

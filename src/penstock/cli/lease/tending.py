@@ -12,6 +12,7 @@ that the copy has not, so whoever is listed loses nothing when it takes the leas
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -30,6 +31,10 @@ SILENT_S: Final = 3.0
 """A copy that has not asked for longer does not follow."""
 NEAR_BYTES: Final = 4 << 20
 """A copy that lacks less is waited for, to be listed."""
+
+
+Submit = Callable[..., Future[Any]]
+"""A way to call a function with arguments and to have its result later."""
 
 
 class Node(Protocol):
@@ -59,7 +64,11 @@ class Tender:
         address: str,
         seconds: float = 15.0,
         clock: Clock = SYSTEM_CLOCK,
+        submit: Submit | None = None,
     ) -> None:
+        """``submit`` begins what takes long, in another thread unless it says otherwise."""
+        self._submit = submit or ThreadPoolExecutor(1).submit
+        self._promotion: Future[tuple[int, dict[str, Any]]] | None = None
         self._store = store
         self._node = node
         self._address = address
@@ -81,6 +90,8 @@ class Tender:
         asked_ns = self._clock.monotonic_ns()
         version = self._store.read()
         self._note(version)
+        if self._promotion is not None:
+            return self._while_promoted(version, self._promotion, asked_ns)
         status = self._node.status()
         if status is None:
             return self._without_node(version)
@@ -142,6 +153,8 @@ class Tender:
         if record is not None and record.holder != self._address:
             if record.served > epoch:
                 return self._fence(record, status)
+            if record.epoch > epoch and not record.is_released:
+                return f"{record.holder} has taken the lease for epoch {record.epoch}"
             if not self._is_over(record):
                 return f"{record.holder} holds the lease: this node takes no publishes"
         lease = status.get("lease")
@@ -151,11 +164,7 @@ class Tender:
         node_ns = int(lease["clock_ns"])
         listed, members = self._members(status)
         is_changed = record is None or not self._holds(record) or record.in_sync != listed
-        is_due = (
-            self._renewed_ns is None
-            or asked_ns - self._renewed_ns >= self._seconds * SECOND / RENEWALS
-        )
-        if is_changed or is_due:
+        if is_changed or self._is_due(asked_ns):
             renewed = Record(
                 holder=self._address,
                 # Not back, should another one have taken it in vain.
@@ -227,14 +236,35 @@ class Tender:
         )
         if not self._store.write(version, taken):
             return "another one takes the lease"
+        self._renewed_ns = self._clock.monotonic_ns()
         query = f"epoch={epoch}" + "&in_sync=true" * is_listed
-        code, answer = self._node.post(f"/replication/promote?{query}", {})
+        self._promotion = self._submit(self._node.post, f"/replication/promote?{query}", {})
+        return f"the lease of {record.holder} is over: this node is promoted, in epoch {epoch}"
+
+    def _while_promoted(
+        self, version: Version, promotion: Future[tuple[int, dict[str, Any]]], asked_ns: int
+    ) -> str:
+        """Keep the lease while the node is promoted, as a big data path takes long to open."""
+        if not promotion.done():
+            if self._holds(version.record) and self._is_due(asked_ns):
+                assert version.record is not None
+                renewals = version.record.renewals + 1
+                renewed = msgspec.structs.replace(version.record, renewals=renewals)
+                if self._store.write(version, renewed):
+                    self._renewed_ns = asked_ns
+            return ""
+        self._promotion, self._renewed_ns = None, None
+        code, answer = promotion.result()
         if code == 200:
-            return f"the lease of {record.holder} was over: this node is primary in epoch {epoch}"
-        version = self._store.read()
+            return "this node is primary"
         if self._holds(version.record):
             self._release(version)
         return f"the node refuses to become primary: {answer.get('why') or answer.get('message')}"
+
+    def _is_due(self, asked_ns: int) -> bool:
+        """True if it is time to renew the lease."""
+        least_ns = self._seconds * SECOND / RENEWALS
+        return self._renewed_ns is None or asked_ns - self._renewed_ns >= least_ns
 
     def _reason_against(self, record: Record, status: dict[str, Any]) -> str:
         if record.in_sync is not None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -33,13 +34,33 @@ def local_spark(pipelines: Sequence[Pipeline] = ()) -> Iterator[SparkSession]:
             "spark.sql.warehouse.dir": f"{folder}/warehouse",
             "spark.sql.shuffle.partitions": "1",
         }
-        with Path(folder, "spark.log").open("ab") as log:
+        with Path(folder, "spark.log").open("ab") as log, _said(_wait_for(settings)):
             spark = session("local[*]", settings=settings, log=log)
         say_errors_once()
         try:
             yield spark
         finally:
             stop(spark)
+
+
+def _wait_for(settings: Mapping[str, str]) -> str:
+    """A line about the first seconds of a command."""
+    packages = settings.get(_PACKAGES)
+    more = f", which fetches {packages} the first time" if packages else " (about 10 s)"
+    return f"starting Java and Spark{more} ..."
+
+
+@contextmanager
+def _said(what: str) -> Iterator[None]:
+    """Say on a terminal what is waited for, until it is there."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    print(what, end="", file=sys.stderr, flush=True)
+    try:
+        yield
+    finally:
+        print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
 def _settings(pipelines: Sequence[Pipeline]) -> dict[str, str]:

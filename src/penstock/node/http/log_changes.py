@@ -1,4 +1,4 @@
-"""Which logs have changed since a reader asked last: one number in place of the bounds of all.
+"""The logs that have changed since a reader asked last, by one number.
 
 Each question looks at all logs, which is cheap, and gives those that differ from the last look a
 new revision. So publishing costs nothing more, and a node keeps nothing for a reader.

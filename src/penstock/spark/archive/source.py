@@ -22,7 +22,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from penstock.spark import planning
+from penstock.spark import planning, worker_memory
 from penstock.spark.archive.names import Holdings
 from penstock.spark.archive.store import Store
 from penstock.spark.archive.target import Target
@@ -115,6 +115,7 @@ class ArchiveReader(StreamReader):
             batches = self.log.read_split(split, self.columns, self.settings)
             for done in write_split(split, batches, self.archive, store):
                 yield _report(done)
+        worker_memory.settle()
 
 
 def _report(done: Written) -> pa.RecordBatch:

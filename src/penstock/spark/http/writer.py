@@ -17,6 +17,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import BinaryType, StringType, StructType
 
+from penstock.spark import worker_memory
 from penstock.spark.cluster_options import cluster_options_of
 from penstock.spark.errors import OptionError, SinkError
 from penstock.spark.http.http_settings import HttpSettings
@@ -88,6 +89,7 @@ class HttpStreamWriter(DataSourceStreamArrowWriter):
                     self._put_aside(refused)
                     failed += len(refused)
                     posted += len(rows) - len(refused)
+        worker_memory.settle()
         return Posted(posted, failed)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:

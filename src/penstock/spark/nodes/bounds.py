@@ -258,7 +258,7 @@ class Cluster:
         return found
 
     def _changes(self, address: str, secure: str, topics: Sequence[str]) -> Changes:
-        """What is known to have changed at a node since it was asked last."""
+        """The topics of a node that have changed since it was asked last, if it can say so."""
         if len(topics) < _MANY_TOPICS or self._access.dialect or address in self._no_changes:
             return Changes(0, None)
         known = self._answers.get(address)

@@ -79,20 +79,31 @@ def only_spark(spec: Spec) -> str:
     return "" if codec.lower() in _CODECS[sink.format] else f"compression = {codec}"
 
 
+def require(spec: Spec) -> None:
+    """Raise OptionError for ``writer = "arrow"`` that cannot be."""
+    if spec.sink.writer != ARROW:
+        return
+    if not is_archive(spec):
+        raise OptionError(
+            '[sink] writer = "arrow" is for messages of format nsq as they are: without [sql] and '
+            "[parse], into parquet or text"
+        )
+    if why := only_spark(spec):
+        raise OptionError(f'[sink] writer = "arrow" cannot have {why}: leave one of the two out')
+
+
 def target(spark: SparkSession, spec: Spec, columns: tuple[str, ...]) -> Target | None:
     """The archive to write from Arrow; None where Spark writes. ``columns`` are the source's.
 
-    Raises OptionError for ``writer = "arrow"`` that cannot be.
+    Raises OptionError for a place that pyarrow does not know; what ``require`` refuses is not here.
     """
     if not is_archive(spec) or spec.sink.writer == SPARK:
         return None
     given = _given(spec.sink)
-    root, why = _root(spark, given["path"]), only_spark(spec)
-    if not why and not own.is_local(root) and spec.sink.writer != ARROW:
+    root = _root(spark, given["path"])
+    if only_spark(spec) or not (own.is_local(root) or spec.sink.writer == ARROW):
         return None
-    if why and spec.sink.writer == ARROW:
-        raise OptionError(f'[sink] writer = "arrow" cannot have {why}: leave one of the two out')
-    return None if why else _target(spark, spec, root, columns)
+    return _target(spark, spec, root, columns)
 
 
 def _target(spark: SparkSession, spec: Spec, root: str, columns: tuple[str, ...]) -> Target:

@@ -116,6 +116,7 @@ class Pipeline:
         does not write, and AnalysisException for what Spark refuses, in streams as well. No node is
         asked and nothing is read.
         """
+        direct.require(self.spec)
         if self.spec.source.schema is not None:
             ends.check_source(self.spec.source, self.source_schema(spark))
         frame = self.frame(spark)
@@ -254,6 +255,7 @@ class Pipeline:
 
     def _archive(self, spark: SparkSession) -> Target | None:
         """The archive that is written from Arrow, if this is one."""
+        direct.require(self.spec)
         if not direct.is_archive(self.spec):
             return None
         columns = self.source_schema(spark).fieldNames()

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from penstock.spark import planning
+from penstock.spark import planning, worker_memory
 from penstock.spark.planning import Split
 from penstock.spark.read.positions import span
 from penstock.spark.read.reader import NSQ, Log, restrict
@@ -38,6 +38,7 @@ def read_splits(
     assert isinstance(partition, SplitPartition)
     for split in partition.splits:
         yield from log.read_split(split, columns, settings)
+    worker_memory.settle()
 
 
 class BatchReader(DataSourceReader):

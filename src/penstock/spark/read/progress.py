@@ -78,6 +78,21 @@ def batch_done(report: Any) -> BatchDone:
     )
 
 
+def behind(report: Any) -> dict[str, int]:
+    """The messages of each topic that were there when a batch was planned, and are not in it.
+
+    ``report`` is a ``StreamingQueryProgress``, as ``query.lastProgress``. Spark shows no metrics of
+    sources in Python, such as the offsets behind latest of Kafka's.
+    """
+    found: dict[str, int] = {}
+    for source in report["sources"]:
+        end, latest = position(source["endOffset"]), position(source["latestOffset"])
+        for place, offset in end.offsets.items():
+            more = max(0, latest.offsets.get(place, offset) - offset)
+            found[place.topic] = found.get(place.topic, 0) + more
+    return found
+
+
 def rows_read(report: Any) -> int:
     """The messages of a batch: of an archive Spark itself counts the files."""
     return observed(report, "input", "rows") or int(report["numInputRows"])

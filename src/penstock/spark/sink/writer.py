@@ -18,6 +18,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from penstock.spark import worker_memory
 from penstock.spark.errors import OptionError, SinkError
 from penstock.spark.sink import commits
 from penstock.spark.sink.columns import Columns
@@ -92,7 +93,9 @@ class BatchWriter(DataSourceArrowWriter):
         self.settings.require_writer(streaming=False)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return self.output.write(iterator, current_task().partitionId(), self._batch())
+        written = self.output.write(iterator, current_task().partitionId(), self._batch())
+        worker_memory.settle()
+        return written
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         settings, batch = self.settings, self._batch()
@@ -119,11 +122,14 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self.output = output
         self.settings = output.settings
         self.settings.require_writer(streaming=True)
+        worker_memory.settle()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         task = current_task()
         batch = _micro_batch(task) if self.settings.exactly_once else None
-        return self.output.write(iterator, task.partitionId(), batch)
+        written = self.output.write(iterator, task.partitionId(), batch)
+        worker_memory.settle()
+        return written
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         commits.commit(_staged(messages), self.settings.nodes, self.settings.access)

@@ -23,6 +23,9 @@ RESERVED_MAX: Final = 1024 * 1024
 RESERVED_MIN: Final = 64 * 1024
 """Files that are shorter get nothing reserved, longer ones at most as much as they have already."""
 
+_libc: Final = ctypes.CDLL(None, use_errno=True)
+_WAIT_BEFORE, _WRITE = 1, 2
+"""Flags of ``sync_file_range`` (Linux): wait for what is being written, begin to write the rest."""
 _REWRITE_BYTES: Final = 1024 * 1024
 
 _KINDS: dict[int, type[StorageError]] = {
@@ -80,6 +83,12 @@ class LogFile(Protocol):
 
         After a failed sync the system takes them for written, and a further sync would leave them
         out.
+        """
+        ...
+
+    def write_out(self, start: int) -> None:
+        """Have the system begin to write what was appended from a position on, once it has written
+        what it began before. May be called in any thread, and promises nothing.
         """
         ...
 
@@ -234,6 +243,14 @@ class OsLogFile:
             while position < self.size:
                 data = os.pread(self._fd, min(_REWRITE_BYTES, self.size - position), position)
                 position += os.pwrite(self._fd, data, position)
+
+    def write_out(self, start: int) -> None:
+        range_of = getattr(_libc, "sync_file_range", None)
+        if range_of is not None and self._fd >= 0 and start < self.size:
+            # A mistake shows with the next sync, which is what counts.
+            arguments = self._fd, start, self.size - start, _WAIT_BEFORE | _WRITE
+            fd, *places = arguments[:3]
+            range_of(fd, *map(ctypes.c_int64, places), arguments[3])
 
     def reserve(self) -> None:
         nbytes = min(self.size, RESERVED_MAX)

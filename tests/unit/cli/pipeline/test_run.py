@@ -99,6 +99,21 @@ def test_it_has_what_each_of_the_pipelines_needs_and_ends(monkeypatch: pytest.Mo
     assert asked["spark.driver.memory"] == "2g"
 
 
+def test_a_terminal_is_told_what_a_command_waits_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(session_module, "session", lambda *_, **__: "spark")
+    monkeypatch.setattr(session_module, "stop", lambda _: None)
+    for is_terminal in (False, True):
+        monkeypatch.setattr(sys.stderr, "isatty", lambda is_terminal=is_terminal: is_terminal)
+        with local_spark():
+            said = capsys.readouterr().err
+        waits = "starting Java and Spark (about 10 s) ...\r\x1b[K"
+        assert said == (waits if is_terminal else "")
+    with local_spark([Pipeline(read(Document("p.toml", TEXT), {}))]):
+        assert "which fetches io.delta:delta-spark_2.13:4.0.0 the" in capsys.readouterr().err
+
+
 def test_timeouts_are_whole_seconds() -> None:
     assert seconds("--timeout", "10s") == "10"
     assert seconds("--timeout", "10ms") == "1"

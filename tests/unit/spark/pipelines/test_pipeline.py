@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +18,7 @@ from penstock.spark import compaction
 from penstock.spark.compaction import compact
 from penstock.spark.compaction.swap import staging_of
 from penstock.spark.errors import OptionError, SinkError, SourceError
-from penstock.spark.pipelines import archive, column_pruning, own, sink_nodes
+from penstock.spark.pipelines import archive, column_pruning, direct, own, sink_nodes
 from penstock.spark.pipelines.ends import check_sink, check_source
 from penstock.spark.pipelines.own import alone, group_name, local_folder, require_own
 from penstock.spark.pipelines.pipeline import Pipeline
@@ -340,3 +342,47 @@ def test_the_group_and_the_query_of_bad_rows() -> None:
     found = about_bad(spec(source, parse=Parse("n int", bad="t.bad"), query="q"))
     assert found.groups == (("t", "g.bad"),)
     assert (found.sink, found.sql) == ("nsq t.bad", "")
+
+
+LOG = Source("nsq", {"topic": "t", "nsqd_http_address": "h:1"})
+LAKE = Sink("parquet", {"path": "/lake"}, ("topic", "date", "hour"))
+
+
+@pytest.mark.parametrize(
+    ("changed", "only_spark"),
+    [
+        ({}, ""),
+        ({"options": {"path": "/l", "compression": "ZSTD"}}, ""),
+        ({"options": {"path": "/l", "compression": "lz4"}}, "compression = lz4"),
+        ({"options": {"path": "/l", "maxRecordsPerFile": "5"}}, "option maxRecordsPerFile"),
+        ({"partition_by": ("topic", "id")}, "partitionBy = id"),
+        ({"format": "text", "options": {"path": "/l", "compression": "gzip"}}, ""),
+        (
+            {"format": "text", "options": {"path": "/l", "compression": "zstd"}},
+            "compression = zstd",
+        ),
+    ],
+)
+def test_what_arrow_writes_and_what_only_spark_can(changed: Any, only_spark: str) -> None:
+    given = spec(LOG, replace(LAKE, writer="arrow", **changed))
+    assert direct.is_archive(given)
+    assert direct.only_spark(given) == only_spark
+    if not only_spark:
+        direct.require(given)
+        return
+    direct.require(replace(given, sink=replace(given.sink, writer=None)))
+    with pytest.raises(OptionError, match="arrow.* cannot have " + re.escape(only_spark)):
+        direct.require(given)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"query": "select 1"}, {"parse": Parse("n int")}, {"sink": Sink("json", {"path": "/l"})},
+     {"source": FILES}],
+)  # fmt: skip
+def test_what_is_no_archive_is_written_by_spark(more: Any) -> None:
+    given = spec(**{"source": LOG, "sink": LAKE, **more})
+    assert not direct.is_archive(given)
+    direct.require(given)
+    with pytest.raises(OptionError, match=r"without \[sql\] and \[parse\], into parquet or text"):
+        direct.require(replace(given, sink=replace(given.sink, writer="arrow")))
