@@ -18,7 +18,7 @@ NIGHTLY := nightly-tests nightly-sanitized nightly-browser nightly-images nightl
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install dev run up check test nightly $(NIGHTLY) lint format types coverage pages docs fuzz \
+.PHONY: help install dev run up check test nightly $(NIGHTLY) lint format types coverage pages figures docs fuzz \
   wheel release clean
 
 help:  # this list
@@ -165,6 +165,13 @@ coverage: dev  ## the branches that unit tests take in storage, broker, node and
 bench-%: install  ## a program of bench/ (ARGS="..."; bench/README.md lists them): bench-nsqd, bench-rocketmq, ...
 	@$(BIN)/python bench/$(subst -,_,$*).py $(ARGS)
 
+# bench/README.md shows all of them, README.md and docs/operate.md some.
+SHOWN := equal mixed fanout pub50 pub2 mpub http tls snappy deflate
+
+figures: install  ## measure nsqd beside a Go nsqd on PATH, and write the figures that pages show: 15 minutes
+	@$(BIN)/python bench/nsqd.py --keep $(SHOWN:%=--only %) $(ARGS)
+	@$(BIN)/python -m tools.pages.figures
+
 campaign-%: install  ## an attack of docs/trust.md (ROUNDS=n, ARGS="..."): campaign-kill, campaign-power, ...
 	@$(BIN)/python -m tools.campaigns $* $(ROUNDS) $(ARGS)
 
@@ -174,7 +181,7 @@ fuzz: install  ## every decoder against damaged input, a minute each (SECONDS=n,
 	  $(BIN)/python -m tools.fuzz.run $$target $(or $(SECONDS),60) || exit 1; done
 
 # The writers of pages, and of deploy/'s files that stand in them.
-PAGES := pages.differences pages.rocketmq_codes pages.rocketmq_access pages.client_options pages.spark_options \
+PAGES := pages.differences pages.figures pages.rocketmq_codes pages.rocketmq_access pages.client_options pages.spark_options \
   pages.client_duties pages.mqadmin_page monitoring.generated reference.pages
 
 pages: install  ## write again what is generated: tables and pages of docs/, alert rules, dashboard, manifests

@@ -28,7 +28,7 @@ from pathlib import Path
 
 import trustme
 from harness import SETTLE_S, Result, peak_mb, server_cpu_s
-from report import OURS, Runs, Table, add_round, named, print_part, print_rounds, save
+from report import OURS, Runs, Table, add_round, keep, named, print_part, print_rounds, save
 from scenarios import RDY, SCENARIOS, TOPIC, Load
 
 from penstock.testing.daemons import Daemon, run_nsqd
@@ -186,6 +186,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--size", type=int, default=200)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--quick", action="store_true", help="one short round")
+    parser.add_argument("--keep", action="store_true", help="the figures are those of the pages")
     parser.add_argument("--backlog", type=int, metavar="N", help="only: a backlog of N messages")
     parser.add_argument("--start", action="store_true", help="only: start-up times")
     parser.add_argument("--bench-writer", help="NSQ's bench_writer")
@@ -248,6 +249,8 @@ def main(argv: list[str]) -> int:
             measure_tools(table, args, servers)
     finally:  # what was measured before a failure is of use
         save("nsqd-all", table, {"size": args.size, "starts": starts})
+    if args.keep:
+        keep(table, args.size)
     return 0
 
 

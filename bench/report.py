@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import platform
+import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -11,6 +14,7 @@ from pathlib import Path
 from harness import Result, environment, median
 
 RESULTS = Path(__file__).parent / "results"
+KEPT = Path(__file__).parent / "figures.json"
 OURS = "penstock"
 
 Table = dict[str, dict[str, Result]]
@@ -98,6 +102,30 @@ def save(kind: str, table: Table, more: Mapping[str, object]) -> None:
     content = {"environment": environment(), **more, "figures": figures}
     path.write_text(json.dumps(content, indent=2) + "\n")
     print(f"written to {path}")
+
+
+def keep(table: Table, size: int) -> None:
+    """Write the figures that pages show, in place of those of an earlier run."""
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short=8", "HEAD"], capture_output=True, check=True, text=True
+    ).stdout.strip()
+    shown = ("msg_per_s", "server_cpu_us_per_msg")
+    content = {
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+        "commit": commit,
+        "machine": f"{os.cpu_count()} cores, which clients and server share",
+        "python": platform.python_version(),
+        "size": size,
+        "figures": {
+            part: {
+                server: {name: _figures(result)[name] for name in shown}
+                for server, result in by_server.items()
+            }
+            for part, by_server in table.items()
+        },
+    }
+    KEPT.write_text(json.dumps(content, indent=2) + "\n")
+    print(f"written to {KEPT}; `python -m tools.pages.figures` shows them on the pages")
 
 
 def _figures(result: Result) -> dict[str, object]:

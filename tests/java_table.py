@@ -1,4 +1,4 @@
-"""The table of `docs/from-rocketmq-java.md`: upstream's examples, Java's calls, and ours."""
+"""The table of `docs/from-rocketmq.md`: upstream's examples, Java's calls, and ours."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from tools.pages.documentation import DOCS
 
-_PAGE: Final = DOCS / "from-rocketmq-java.md"
+_PAGE: Final = DOCS / "from-rocketmq.md"
 _CELLS: Final = re.compile(r"(?<!\\)\|")
 _SPAN: Final = re.compile(r"`([^`]+)`")
 
@@ -31,11 +31,11 @@ class Row(NamedTuple):
 
 
 def rows() -> list[Row]:
-    """The rows of the first table of the page."""
+    """The rows of the page's table of examples."""
     lines = _PAGE.read_text(encoding="utf-8").splitlines()
-    first = next(number for number, line in enumerate(lines) if line.startswith("|---"))
+    first = next(n for n, line in enumerate(lines) if line.startswith("| upstream's example |"))
     found = []
-    for line in lines[first + 1 :]:
+    for line in lines[first + 2 :]:
         if not line.startswith("|"):
             break
         example, java, ours = (_lines(cell) for cell in _CELLS.split(line)[1:4])

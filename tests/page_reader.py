@@ -105,6 +105,6 @@ def addresses(lookupd: Daemon, nsqd: Daemon) -> dict[str, str]:
     return {
         "127.0.0.1:4150": nsqd.tcp, "127.0.0.1:4151": nsqd.http, "127.0.0.1:4161": lookupd.http,
         "127.0.0.1:5150": nsqd.tcp, "127.0.0.1:5151": nsqd.http,
-        "/var/lib/nsqd": str(nsqd.data_path), "/backups": f"{nsqd.data_path}-backups",
-        "/var/lib/penstock": f"{nsqd.data_path}-other",
+        "/var/lib/penstock/nsqd": str(nsqd.data_path), "/opt/penstock/bin/": "",
+        "/var/lib/penstock": f"{nsqd.data_path}-other", "/var/backups": f"{nsqd.data_path}-backups",
     }  # fmt: skip

@@ -141,12 +141,12 @@ class Terminal:
         program, _, rest = line.partition(" ")
         data = Path(mkdtemp(dir=self._site.folder))
         http = "127.0.0.1:0"
-        if "/var/lib/nsqd" in line or "--replicas" in line:
+        if "/var/lib/penstock/nsqd" in line or "--replicas" in line:
             http = self._nodes["b:4151" if "--follow=a" in line else "a:4151"]
         file = properties(program, data) if program.startswith("mq") else ""
         own = DAEMONS.get(program, "").format(http=http, data=data, file=file)
         rest = re.sub(r"^-c \S+", "", rest)  # the page's file is in the other's place
-        return f"{program} {own} {rest}".replace("=/var/lib/nsqd", f"={data}")
+        return f"{program} {own} {rest}".replace("=/var/lib/penstock/nsqd", f"={data}")
 
 
 def goes_on(line: str) -> bool:

@@ -21,7 +21,7 @@ from tools.pages.documentation import DOCS, ROOT, blocks
 
 pytestmark = pytest.mark.nightly
 
-ABOUT_NSQ = ["nsqlookupd", "beyond-nsq", "production", "backup", "rolling", "upgrade"]
+ABOUT_NSQ = ["nsqlookupd", "beyond-nsq", "backup", "operate"]
 OF_GOS = ["from-nsqd", "nsqd"]
 FOLLOWED = [*ABOUT_NSQ, *OF_GOS, "from-rocketmq"]
 """The pages of these tests; tests/page_blocks.py has them too."""

@@ -148,7 +148,7 @@ async def _run(row: Row, names: dict[str, Any]) -> None:
 
 
 def test_the_options_of_the_other_table_are_there() -> None:
-    text = (ROOT / "docs" / "from-rocketmq-java.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "from-rocketmq.md").read_text(encoding="utf-8")
     calls = re.findall(r"`(Config\([^`]*\))`", text)
     assert "Config(consume_threads=20)" in calls
     for call in calls:

@@ -73,7 +73,7 @@ def nsqd(statsd: socket.socket) -> Iterator[Daemon]:
         publish(nsqd, "t", [b"tea"])
         with LogClient(nsqd.http) as log:
             log.commit("t", "g", {0: 0})
-        shown = json.loads(session_output("observability.md", "4151/pipelines"))["pipelines"][0]
+        shown = json.loads(session_output("monitoring.md", "4151/pipelines"))["pipelines"][0]
         shown["groups"] = [["t", "g"]]
         post(f"http://{nsqd.http}/pipelines", shown)
         yield nsqd
@@ -98,15 +98,15 @@ def get(address: str, path: str) -> Any:
 
 def test_groups_and_latencies_in_the_stats_of_a_node(nsqd: Daemon) -> None:
     (topic,) = get(nsqd.http, "/stats?format=json")["topics"]
-    groups = json.loads("{" + sample("observability.md", '"log_groups"') + "}")
-    latency = json.loads("{" + sample("observability.md", '"e2e_processing_latency"') + "}")
+    groups = json.loads("{" + sample("monitoring.md", '"log_groups"') + "}")
+    latency = json.loads("{" + sample("monitoring.md", '"e2e_processing_latency"') + "}")
     latency["e2e_processing_latency"]["percentiles"] = []  # of finished messages, of which is none
     assert groups
     assert keys(groups | latency) <= keys(topic)
 
 
 def test_pipelines_of_a_node(nsqd: Daemon) -> None:
-    shown = json.loads(session_output("observability.md", "4151/pipelines"))
+    shown = json.loads(session_output("monitoring.md", "4151/pipelines"))
     assert keys(shown) == keys(get(nsqd.http, "/pipelines"))
 
 
@@ -114,7 +114,7 @@ def test_lines_for_statsd(nsqd: Daemon, statsd: socket.socket) -> None:
     address = nsqd.http.replace(".", "_").replace(":", "_")
     wanted = {
         line.partition(":")[0].replace("127_0_0_1_4151", address) + "|" + line[-1]
-        for line in sample("observability.md", "|c").splitlines()
+        for line in sample("monitoring.md", "|c").splitlines()
         if "e2e" not in line
     }
     got: set[str] = set()
@@ -140,7 +140,7 @@ def test_a_line_of_the_log_as_json(tmp_path: Path) -> None:
 
 
 def test_a_group_in_nsqadmin(nsqd: Daemon) -> None:
-    shown = json.loads(sample("nsqadmin.md", '"kind":"log"'))
+    shown = json.loads(sample("spec/nsqadmin-api.md", '"kind":"log"'))
     with run_nsqadmin(f"--nsqd-http-address={nsqd.http}", *PATIENT) as admin:
         wait_until(lambda: get(admin.http, "/api/groups")["groups"], lambda: "no groups")
         assert keys(shown) == keys(get(admin.http, "/api/groups"))
@@ -210,7 +210,7 @@ def test_files_in_commands_that_are_run_elsewhere_exist(mark: str) -> None:
 
 
 def test_packages_of_executors() -> None:
-    shown = sample("cluster.md", "```dockerfile")
+    shown = sample("pipelines.md", "```dockerfile")
     installed = re.findall(r"pip install (.*)", shown)[0].split()
     assert set(installed) <= set(EXECUTORS_NEED)
     pinned = re.findall(r"^pyspark==([\d.]+)$", (ROOT / "constraints.txt").read_text(), re.M)

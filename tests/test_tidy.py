@@ -47,6 +47,15 @@ HARD_TO_READ = re.compile(
     r"|[.;] [Ww]ho [a-z]|\b(?:for|than|of|by|to|but) who (?!it\b|they\b|is\b|are\b)"
     r"|\bfrom which on\b|\bas far as\b|\bby now\b|\bthat which\b"
 )
+# Of pages for users, beside code: "is not an X", "continues", "reports", "is notified", "invalid",
+# "idempotent", "again from there".
+HARD_FOR_USERS = re.compile(
+    r"(?<!\b[Tt]here )\b(?:is|are|was|were) no (?!longer\b|more\b)[a-z]"
+    r"|\bgo(?:es)? on\b|\btells\b|\b(?:is|are|was|were|be|been) told\b|\bwithout a word\b"
+    r"|\bmakes? no sense\b|\bin the place of\b|\bbears? (?:it|a message)\b|\bmade again\b"
+    r"|\bin its turn\b|\bfrom there on\b|\bhad better\b|\bhas? them twice\b|\ba last time\b"
+)
+CODE_ON_A_PAGE = re.compile(r"```.*?```|`[^`]*`", re.DOTALL)
 # Names of errors end in Error. In clients, tools and commands the members of a family may be named
 # after what happened: TopicNotFound, NotConnected.
 NAMED_AFTER_WHAT_HAPPENED = (
@@ -133,6 +142,24 @@ def test_sentences_are_understood_at_once() -> None:
     assert {str(path.relative_to(ROOT)): all_ for path, all_ in found.items() if all_} == {}
 
 
+def test_pages_for_users_are_in_the_words_of_the_field() -> None:
+    pages = [
+        ROOT / "README.md",
+        ROOT / "bench" / "README.md",
+        *sorted((ROOT / "docs").rglob("*.md")),
+    ]
+    manual = [page for page in pages if page.parent.name != "spec"]
+    texts = {page: flowing(CODE_ON_A_PAGE.sub("", text_of(page))) for page in manual}
+    found = {
+        str(page.relative_to(ROOT)): [
+            text[max(0, each.start() - 40) : each.end() + 40]
+            for each in HARD_FOR_USERS.finditer(text)
+        ]
+        for page, text in texts.items()
+    }
+    assert {page: all_ for page, all_ in found.items() if all_} == {}
+
+
 def test_hard_sentences_are_found() -> None:
     hard = (
         "for so long", "an address that is none", "is told of it", "made\n# anew",
@@ -146,6 +173,9 @@ def test_hard_sentences_are_found() -> None:
         "of who it is",
     )
     assert [text for text in (*hard, *easy) if HARD_TO_READ.search(flowing(text))] == [*hard]
+    users = ("Penstock is no broker", "it goes on", "is told so", "an argument that makes no sense")
+    clear = ("there is no slave", "it is no longer there", "continues")
+    assert [text for text in (*users, *clear) if HARD_FOR_USERS.search(text)] == [*users]
 
 
 def test_web_files_make_no_markup_of_text_and_load_nothing_from_outside() -> None:

@@ -1,4 +1,4 @@
-"""Every duty of a client is shown by tests, and docs/client-guide.md says so."""
+"""Every duty of a client is shown by tests, and docs/spec/client-guide.md says so."""
 
 from __future__ import annotations
 

@@ -7,22 +7,21 @@ import pytest
 from penstock.rocketmq.broker.acl import needs
 from penstock.rocketmq.namesrv.processor import ANSWERED
 from penstock.rocketmq.protocol.codes import COMMANDS, CommandKind, RequestCode
-from tools.pages.differences import split
-from tools.pages.rocketmq_access import HEADING, JAVA, NOT_IN_JAVA, PAGE, section
+from tools.pages.rocketmq_access import JAVA, NOT_IN_JAVA, PAGE, page
 
 SERVED = [kind for kind in COMMANDS if kind.server != "client"]
 
 
-def test_the_section_is_up_to_date() -> None:
+def test_the_page_is_up_to_date() -> None:
     """`make pages` writes it."""
-    assert split(PAGE.read_text(encoding="utf-8"), HEADING)[1] == section()
+    assert PAGE.read_text(encoding="utf-8") == page()
 
 
 @pytest.mark.parametrize("kind", SERVED, ids=lambda kind: kind.code.name)
-def test_a_code_is_in_the_section(kind: CommandKind) -> None:
+def test_a_code_is_on_the_page(kind: CommandKind) -> None:
     row = f"| {kind.code:d} | {kind.code.name} | {needs.of(kind.code).words}"
     words = row if kind.server == "broker" else f"{kind.code.name} ({kind.code:d})"
-    assert section().count(words) == 1
+    assert page().count(words) == 1
 
 
 def test_what_is_answered_is_in_the_table_of_codes() -> None:

@@ -6,11 +6,14 @@ import re
 import signal
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
+from penstock.core.settings import java_properties
 from penstock.testing.daemons import run_nsqlookupd
 from tools.deploy.manifests import ROOT
 from tools.harness.processes import rest_of
@@ -35,6 +38,7 @@ def elsewhere(sample: Path, home: Path, lookupd: str) -> Path:
         r'^(\w*_address = )"[\d.]+:\d+"', r'\1"127.0.0.1:0"', sample.read_text(), flags=re.M
     )
     text = re.sub(r"^listenPort=\d+", "listenPort=0", text, flags=re.M)
+    text = re.sub(r"^(monitoringAddress=[\d.]+):\d+", r"\1:0", text, flags=re.M)
     text = text.replace("bindAddress=0.0.0.0", "bindAddress=127.0.0.1")
     text = text.replace("127.0.0.1:4161", lookupd)
     text = text.replace("namesrvAddr=127.0.0.1:9876", "namesrvAddr=")
@@ -73,3 +77,22 @@ def test_the_daemon_starts_on_its_sample_and_finds_nothing_strange(
 def test_each_daemon_has_a_sample() -> None:
     daemons = {"nsqd", "nsqlookupd", "nsqadmin", "mqnamesrv", "mqbroker"}
     assert {sample.stem for sample in SAMPLES} == daemons
+
+
+def test_the_samples_open_what_the_sample_of_prometheus_asks_for() -> None:
+    """An alert that a program is down must not fire where all samples are used together."""
+    config = yaml.safe_load((ROOT / "deploy" / "prometheus" / "prometheus.yml").read_text())
+    asked = {
+        job["job_name"]: [int(each.rpartition(":")[2]) for each in static["targets"]]
+        for job in config["scrape_configs"]
+        for static in job["static_configs"]
+    }
+    assert asked.keys() == {sample.stem for sample in SAMPLES}
+    for sample in SAMPLES:
+        if sample.suffix == ".toml":
+            options = tomllib.loads(sample.read_text())
+            assert options["metrics"] is True
+            address = options["http_address"]
+        else:
+            address = java_properties.loads(sample.read_text())["monitoringAddress"]
+        assert [int(address.rpartition(":")[2])] == asked[sample.stem]

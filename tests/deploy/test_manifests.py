@@ -14,12 +14,17 @@ from penstock import __version__
 from penstock.cli import mqbroker, mqnamesrv
 from penstock.rocketmq.broker.broker_settings import BrokerSettings
 from penstock.rocketmq.namesrv.namesrv_settings import NamesrvSettings
+from tests.page_blocks import sample
 from tools.deploy.manifests import CHART, KUBERNETES, MANIFESTS, first_line
 
 from .words import has_registry, options_of
 
-WITHOUT, OBJECTS = (list(yaml.safe_load_all(each.read_text())) for each in MANIFESTS)
-"""The objects by default, and those with RocketMQ, which are looked at."""
+WITHOUT, OBJECTS, WITH_TLS, EVERYTHING = (
+    list(yaml.safe_load_all(each.read_text())) for each in MANIFESTS
+)
+"""The objects by default, those with RocketMQ, which are looked at, those with TLS, and those with
+something for each value that is empty by default.
+"""
 WORKLOADS = [each for each in OBJECTS if each["kind"] in ("StatefulSet", "Deployment")]
 OF_NSQ = ("nsqd", "nsqlookupd", "nsqadmin")
 OF_ROCKETMQ: dict[str, Any] = {
@@ -60,7 +65,7 @@ def test_rocketmq_changes_nothing_else() -> None:
     assert all("-mq" in each for each in with_rocketmq)
 
 
-@pytest.mark.parametrize("found", OBJECTS, ids=name)
+@pytest.mark.parametrize("found", [*OBJECTS, *WITH_TLS, *EVERYTHING], ids=name)
 def test_kubernetes_schema_admits_each_object_and_no_field_beside_it(found: dict[str, Any]) -> None:
     from kubernetes_validate import validate  # it takes seconds
 
@@ -197,3 +202,82 @@ def test_the_log_of_nsqd_lies_on_a_volume_that_outlives_its_pod() -> None:
     mounts = {each["name"]: each["mountPath"] for each in container(nsqd)["volumeMounts"]}
     data_path = options_of(container(nsqd)["args"]).data_path
     assert mounts == {claim["metadata"]["name"]: data_path}
+
+
+# --- TLS, and what is empty by default ------------------------------------------------------------
+
+
+def of_program(objects: list[dict[str, Any]], program: str) -> dict[str, Any]:
+    """The pod of a program."""
+    (found,) = (
+        each["spec"]["template"]["spec"]
+        for each in objects
+        if each["kind"] in ("StatefulSet", "Deployment") and container(each)["name"] == program
+    )
+    return dict(found)
+
+
+def mounted(pod: dict[str, Any], volume: str) -> tuple[dict[str, Any], str]:
+    """A volume of a pod, and where its container has it."""
+    (source,) = (each for each in pod["volumes"] if each["name"] == volume)
+    (only,) = pod["containers"]
+    (path,) = (each["mountPath"] for each in only["volumeMounts"] if each["name"] == volume)
+    return source, path
+
+
+def test_nsqd_takes_its_certificate_from_the_secret() -> None:
+    pod = of_program(WITH_TLS, "nsqd")
+    (only,) = pod["containers"]
+    source, path = mounted(pod, "tls")
+    assert source["secret"]["secretName"] == "nsqd-tls"
+    options = options_of(only["args"])
+    assert (options.tls_cert, options.tls_key) == (f"{path}/tls.crt", f"{path}/tls.key")
+    assert source["secret"]["defaultMode"] == 0o440, "readable by the group of the pod's volumes"
+    port = options.https_address.rpartition(":")[2]
+    assert {each["name"]: str(each["containerPort"]) for each in only["ports"]}["https"] == port
+    for service in WITH_TLS:
+        if service["kind"] == "Service" and "-nsqd" in service["metadata"]["name"]:
+            assert "https" in {each["name"] for each in service["spec"]["ports"]}
+
+
+def test_probes_speak_https_where_plain_http_is_refused() -> None:
+    for objects, scheme in ((WITH_TLS, "HTTPS"), (EVERYTHING, None)):
+        (only,) = of_program(objects, "nsqd")["containers"]
+        for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+            asked = only[probe]["httpGet"]
+            assert (asked["port"], asked.get("scheme")) == (
+                ("https", "HTTPS") if scheme else ("http", None)
+            )
+
+
+def test_nsqadmin_knows_the_authority_and_not_the_key() -> None:
+    pod = of_program(WITH_TLS, "nsqadmin")
+    (only,) = pod["containers"]
+    source, path = mounted(pod, "tls")
+    (item,) = source["secret"]["items"]
+    authority = options_of(only["args"]).http_client_tls_root_ca_file
+    assert authority == f"{path}/{item['path']}"
+
+
+def test_the_certificate_of_the_page_names_every_pod_and_the_service() -> None:
+    (nsqd,) = (each for each in WITH_TLS if each["kind"] == "StatefulSet"
+               and each["metadata"]["name"].endswith("-nsqd"))  # fmt: skip
+    own, nodes = nsqd["metadata"]["name"], nsqd["spec"]["serviceName"]
+    pods = [f"{own}-{number}.{nodes}" for number in range(nsqd["spec"]["replicas"])]
+    shown = yaml.safe_load(sample("deploy.md", "```yaml"))
+    assert shown["spec"]["dnsNames"] == [own, *pods]
+    pod = nsqd["spec"]["template"]["spec"]
+    assert shown["spec"]["secretName"] == mounted(pod, "tls")[0]["secret"]["secretName"]
+
+
+@pytest.mark.parametrize("program", [*OF_NSQ, *OF_ROCKETMQ])
+def test_each_value_of_a_part_reaches_its_pod(program: str) -> None:
+    pod = of_program(EVERYTHING, program)
+    (only,) = pod["containers"]
+    assert {"name": "TZ", "value": "UTC"} in only["env"]
+    source, path = mounted(pod, "more")
+    assert (source["secret"], path) == ({"secretName": "more"}, "/etc/more")
+    assert pod["nodeSelector"] == {"disk": "ssd"}
+    assert pod["tolerations"] == [{"key": "brokers", "operator": "Exists", "effect": "NoSchedule"}]
+    assert pod["imagePullSecrets"] == [{"name": "registry"}]
+    assert pod["serviceAccountName"] == "brokers"

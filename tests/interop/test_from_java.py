@@ -1,4 +1,4 @@
-"""The Java calls of `docs/from-rocketmq-java.md` are in the jars of each version at hand.
+"""The Java calls of `docs/from-rocketmq.md` are in the jars of each version at hand.
 
 `PENSTOCK_ROCKETMQ_JAVA` names folders with the jars of clients and of tools.
 """

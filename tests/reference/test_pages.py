@@ -75,8 +75,8 @@ def test_every_endpoint_of_the_monitoring_port_is_there() -> None:
     assert sorted(routes.of_monitoring_port()) == sorted(endpoints.VITALS)
 
 
-def test_the_table_of_contents_has_every_page() -> None:
-    contents = (DOCS / "reference.md").read_text(encoding="utf-8")
+def test_the_first_page_lists_every_page() -> None:
+    contents = (DOCS / "index.md").read_text(encoding="utf-8")
     assert [
         each.name for each in FOLDER.iterdir() if f"reference/{each.name}" not in contents
     ] == []

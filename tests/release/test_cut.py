@@ -32,7 +32,8 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     package.mkdir(parents=True)
     (package / "__init__.py").write_text('"""P."""\n\n__version__ = "0.1.0"\n')
     (tmp_path / "CHANGELOG.md").write_text("# Changelog\n\n## Unreleased\n\n- new\n")
-    shutil.copytree(ROOT / "deploy", tmp_path / "deploy")
+    for folder in (Path("deploy"), Path("tests", "fixtures", "helm")):
+        shutil.copytree(ROOT / folder, tmp_path / folder)
     git(tmp_path, "init", "--quiet")
     git(tmp_path, "add", ".")
     git(tmp_path, "commit", "--quiet", "--message=first")

@@ -1,4 +1,4 @@
-"""docs/cluster.md, run: YARN and Kubernetes; test_submitted.py has the standalone cluster."""
+"""The clusters of docs/pipelines.md: YARN, Kubernetes; test_submitted.py has the standalone one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="starts Spark by shell scripts")
 
-PAGE = DOCS / "cluster.md"
+PAGE = DOCS / "pipelines.md"
 EXECUTORS_NEED = ("numpy", "pyarrow", "pyspark", "py4j")
 FILE = """
 [source]

@@ -1,4 +1,4 @@
-"""The commands of docs/tap.md as they stand there, each part stopped or killed on the way."""
+"""The tap of docs/spark.md as it stands there, each part stopped or killed on the way."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 GO = os.environ.get("PENSTOCK_GO_NSQ", "")
 PROGRAMS = Path(sys.executable).parent
-PAGE = (Path(__file__).parents[2] / "docs" / "tap.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "spark.md").read_text()
 WHERE = ("--data-path", "--tcp-address", "--http-address")
 EACH = 2000
 
@@ -69,7 +69,8 @@ class Tap:
         assert (self._copier.wait(60) == 0) is not kill
 
     def start_query(self) -> None:
-        (text,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+        programs = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+        (text,) = [each for each in programs if "127.0.0.1:5151" in each]
         text = replaced(text, {"127.0.0.1:5151": self.node.http, "lake/": f"{self._folder}/"})
         names: dict[str, Any] = {"spark": self._spark}
         exec(text, names)  # what a reader of the page types

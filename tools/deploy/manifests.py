@@ -13,9 +13,16 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parent.parent.parent
 CHART: Final = ROOT / "deploy" / "helm" / "penstock"
+EVERYTHING: Final = ROOT / "tests" / "fixtures" / "helm"
+"""What tests look at for each value that is empty by default."""
 MANIFESTS: Final = {
     ROOT / "deploy" / "kubernetes" / "penstock.yaml": (),
     ROOT / "deploy" / "kubernetes" / "penstock-rocketmq.yaml": ("--set=rocketmq.enabled=true",),
+    ROOT / "deploy" / "kubernetes" / "penstock-tls.yaml": (
+        "--set=nsqd.tls.secret=nsqd-tls",
+        "--set=nsqd.tls.required=true",
+    ),
+    EVERYTHING / "everything.yaml": (f"--values={EVERYTHING / 'values.yaml'}",),
 }
 """The files, each with what differs from the chart's values."""
 KUBERNETES: Final = "1.31"

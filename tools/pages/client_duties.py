@@ -1,8 +1,8 @@
 """What a client of NSQ owes, and what shows that ours does it.
 
-The duties of NSQ's client guide, in its order, and those of NSQ spec 7 and 8.5 to 8.7. `make
-client-guide` writes docs/client-guide.md of them; `test_client_duties.py` checks that it did, and
-that the tests exist. References as in `references.py`.
+The duties of NSQ's client guide, in its order, and those of NSQ spec 7 and 8.5 to 8.7.
+`make pages` writes docs/spec/client-guide.md of them; `test_client_duties.py` checks that it did,
+and that the tests exist. References as in `references.py`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from .references import tests_of
 
-PAGE = Path(__file__).parents[2] / "docs" / "client-guide.md"
+PAGE = Path(__file__).parents[2] / "docs" / "spec" / "client-guide.md"
 
 
 class Duty(NamedTuple):
@@ -426,8 +426,8 @@ _INTRODUCTION = """\
 # What a client of NSQ owes
 
 NSQ's guide to client libraries asks much of one. Here is all of it, with what go-nsq and pynsq do
-and test besides, and the tests below `tests` that show that [ours](client.md) does it. Written by
-`make pages`. Those of `conformance` run real nodes: ours, and Go's where `PENSTOCK_GO_NSQ`
+and test besides, and the tests below `tests` that show that [ours](../client.md) does it. Written
+by `make pages`. Those of `conformance` run real nodes: ours, and Go's where `PENSTOCK_GO_NSQ`
 names the folder of its programs.
 """
 

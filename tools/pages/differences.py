@@ -40,12 +40,12 @@ DIFFERENCES = (
         tests=("crash/test_kill_loop.py::test_acknowledged_messages_survive_kills",),
     ),
     Difference(
-        "Deferred messages keep their time over a restart; Go's nsqd delivers them at once.",
+        "Deferred messages keep their time across a restart; Go's nsqd delivers them at once.",
         tests=("programs/nsq/nsqd/test_daemon.py::test_deferrals_keep_their_deadlines",),
     ),
     Difference(
-        "Time-outs and deferrals come within some 10 ms of their time; Go's nsqd looks every "
-        "100 ms, and at a new channel after up to 5 s. `--queue-scan-*` are accepted without "
+        "Timeouts and deferrals are at most about 10 ms late; Go's nsqd checks every 100 ms, and a "
+        "new channel after up to 5 s. `--queue-scan-*` are accepted without "
         "effect.",
         tests=("conformance/test_nsqd_delivery.py::test_many_in_flight_all_time_out",),
     ),
@@ -73,12 +73,12 @@ DIFFERENCES = (
         ),
     ),
     Difference(
-        "When the data path disappears, publishing goes on: the log keeps its files open.",
+        "If the data path disappears, publishing continues: the log keeps its files open.",
         cases=((TCP, "disk-failure"),),
     ),
     Difference(
-        "A damaged part of a file costs the batches in it, which are put aside and counted; Go's "
-        "nsqd gives up the rest of the file.",
+        "A damaged part of a file costs only the batches in it, which are set aside and counted; "
+        "Go's nsqd abandons the rest of the file.",
         tests=("conformance/test_nsqd_node.py::test_a_damaged_data_file_harms_nothing_else",),
     ),
     Difference(
@@ -91,7 +91,7 @@ DIFFERENCES = (
     ),
     Difference(
         "A connection that does not send its four bytes of magic is closed after 60 seconds, and "
-        "holds up no exit.",
+        "does not delay an exit.",
         tests=(
             "programs/nsq/nsqd/tcp/test_session.py::"
             "test_without_a_magic_there_are_no_heartbeats_and_soon_an_end",
@@ -118,24 +118,24 @@ DIFFERENCES = (
         ),
     ),
     Difference(
-        "A key of the configuration file that no option has is warned of, with the nearest; Go's "
-        "nsqd starts without a word.",
+        "An unknown key in the configuration file gets a warning that names the nearest one; Go's "
+        "nsqd starts silently.",
         tests=("unit/core/settings/test_options.py::test_unknown_keys_of_a_file_are_warned_of",),
     ),
     Difference(
-        "A word that is no flag, as in `--metrics true`, is warned of with the flags behind it, "
-        "which have no effect; Go's nsqd starts without a word.",
+        "A stray word, as in `--metrics true`, gets a warning that names the flags after it, which "
+        "have no effect; Go's nsqd starts silently.",
         tests=("unit/core/settings/test_options.py::test_words_that_end_the_flags_are_warned_of",),
     ),
     Difference(
-        "After the usage, the last line says again what is wrong with a flag, with the nearest "
-        "flag or the form of its value.",
+        "After the usage, the last line repeats what is wrong with a flag, with the nearest flag "
+        "or the form of its value.",
         tests=(
             "unit/core/settings/test_options.py::test_a_wrong_flag_is_explained_on_the_last_line",
         ),
     ),
     Difference(
-        "A syntax error in a configuration file is told in the words of Python's TOML parser.",
+        "A syntax error in a configuration file is reported in the words of Python's TOML parser.",
         cases=((CLI, "config-toml-bad"),),
     ),
     Difference(
@@ -152,16 +152,16 @@ DIFFERENCES = (
     ),
     Difference(
         "`/debug/setblockrate` and `/debug/freememory` answer 200, where the handlers of Go's nsqd "
-        "fail; the pages under `/debug/pprof/` show what Python has to tell.",
+        "fail; the pages under `/debug/pprof/` show what Python records.",
         cases=((HTTP, "debug-put/setblockrate?rate=1"), (HTTP, "debug-post/freememory")),
     ),
     Difference(
-        "Which TLS versions and suites there are is OpenSSL's decision: most builds have none "
-        "below TLS 1.2, whatever `--tls-min-version` says.",
+        "OpenSSL decides which TLS versions and suites there are: most builds have none below TLS "
+        "1.2, whatever `--tls-min-version` says.",
         tests=("unit/net/tls/test_tls_layer.py::test_old_versions_can_be_allowed",),
     ),
     Difference(
-        "Counters for statsd start at 0 with a topic that was deleted and made again; Go's nsqd "
+        "Counters for statsd start at 0 with a topic that was deleted and recreated; Go's nsqd "
         "sends a negative number.",
         tests=(
             "unit/nsq/nsqd/test_stats.py::test_counters_are_told_as_differences",
@@ -192,7 +192,7 @@ DIFFERENCES = (
     ),
     Difference(
         "Repeated errors of a client, such as wrong `FIN`s, are logged with at most 100 lines in "
-        "10 s and the number of the others; each error is still answered.",
+        "10 s and the number of the rest; each error is still answered.",
         tests=("hostile/test_memory.py::test_wrong_fins_cost_answers_and_few_lines",),
     ),
     Difference(

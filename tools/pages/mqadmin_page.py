@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from penstock.rocketmq.mqadmin.posix_parser import Option, SubCommand
+from penstock.rocketmq.mqadmin.posix_parser import SubCommand
 from penstock.rocketmq.mqadmin.sub_commands import SUB_COMMANDS
 
 PAGE = Path(__file__).parents[2] / "docs" / "mqadmin.md"
@@ -15,21 +15,14 @@ BEGIN = "<!-- sub-commands: written by `make pages` -->\n"
 END = "<!-- end of sub-commands -->\n"
 
 
-def _option(each: Option) -> str:
-    mark = "**" if each.is_required else "*" if each.one_of else ""
-    value = f" {each.name}" if each.takes_value else ""
-    told = each.help.replace("|", "\\|").replace("<", "&lt;")
-    return f"{mark}`-{each.letter}{value}`{mark} {told}"
-
-
 def _row(command: SubCommand) -> str:
-    name = f"`{command.name}`" + (f"<br>(`{command.alias}`)" if command.alias else "")
-    return f"| {name} | {command.help} | {'<br>'.join(map(_option, command.own))} |"
+    name = f"`{command.name}`" + (f" (`{command.alias}`)" if command.alias else "")
+    return f"| {name} | {command.help.rstrip('.!')} |"
 
 
 def table() -> str:
     """The whole table."""
-    head = ["| sub-command | | options |", "|---|---|---|"]
+    head = ["| sub-command | |", "|---|---|"]
     rows = sorted(map(_row, SUB_COMMANDS), key=str.lower)
     return "\n".join(["", *head, *rows, "", ""])
 

@@ -1,7 +1,7 @@
-"""The section of the documentation on the permissions that each RocketMQ request needs.
+"""The page of the documentation on the permissions that each RocketMQ request needs.
 
 The needs at our broker are in `broker/acl/needs.py`. This file adds those at Java's 4.9.8, from its
-PlainAccessValidator and its list of administrators' codes. `make pages` writes the section;
+PlainAccessValidator and its list of administrators' codes. `make pages` writes the page;
 `test_rocketmq_access.py` checks that it is up to date and that no code is left out.
 """
 
@@ -15,10 +15,8 @@ from penstock.rocketmq.broker.acl import needs
 from penstock.rocketmq.protocol.codes import COMMANDS, CommandKind
 from penstock.rocketmq.protocol.codes import RequestCode as C
 
-from .differences import split
-
-PAGE: Final = Path(__file__).parents[2] / "docs" / "security.md"
-HEADING: Final = "## What each RocketMQ request needs\n"
+PAGE: Final = Path(__file__).parents[2] / "docs" / "spec" / "rocketmq-access.md"
+HEADING: Final = "# What each RocketMQ request needs\n"
 
 _ADMIN, _SIGNED = needs.ADMIN.words, needs.SIGNED.words
 _GROUP = "SUB of group `consumerGroup`"
@@ -50,18 +48,19 @@ NOT_IN_JAVA: Final = frozenset(
 """Codes of 5.x."""
 
 _INTRODUCTION = """\
-With `aclEnable=true` every request to a broker, from any address that the rules do not trust,
-must be signed by an account that has the permissions in this table. A code that is not in the
-table is for administrators. `make pages` writes the table from the rules that the broker itself
-uses. The last column gives the needs at Java's broker 4.9.8; with *a valid signature* any account
-may send the request there.
+With [`aclEnable=true`](../security.md#access-rules) every request to a broker, from any address
+that the rules do not trust, must be
+signed by an account that has the permissions in this table. A code that is not in the table is for
+administrators. `make pages` writes the table from the rules that the broker itself uses. The last
+column has the needs at Java's broker 4.9.8; with *a valid signature* any account may send the
+request there.
 
 `groupPerms` gives permissions for a group, and its retry topic counts as the group. If a request
-names a stored message by its position, the permission is needed for the topic of that message.
-While a message waits for its time of delivery or for the end of its transaction, that is the topic
-that it is for. The system topics in which messages wait must be named: `defaultTopicPerm` does not
-open them. The broker asks only producers with PUB of the topic for the outcome of an open
-transaction. A reply is never sent to a client of another account that uses the asker's client id.
+names a stored message by its position, the permission is needed for that message's topic. While a
+message waits for its time of delivery or for the end of its transaction, that is the topic that it
+is for. The system topics in which messages wait must be named: `defaultTopicPerm` does not open
+them. The broker asks only producers with PUB of the topic for the outcome of an open transaction. A
+reply is never sent to a client of another account that uses the asker's client id.
 """
 _STRICTER = """\
 Producers and consumers that work with a Java broker work here with the same account, except that
@@ -92,8 +91,8 @@ def java(code: C) -> str:
     return "not in 4.9" if code in NOT_IN_JAVA else JAVA.get(code, _SIGNED)
 
 
-def section() -> str:
-    """The section, heading included, up to the next heading."""
+def page() -> str:
+    """The page of the documentation."""
     table = ["| Code | Name | Needs | Java 4.9.8 |", "| --- | --- | --- | --- |", *_rows()]
     named = "\n".join(f"- {kind.code.name} ({kind.code:d})" for kind in _of("name server"))
     parts = (
@@ -122,9 +121,8 @@ def _of(server: str) -> list[CommandKind]:
 
 
 def main() -> None:
-    """Write the section into the page."""
-    before, _, after = split(PAGE.read_text(encoding="utf-8"), HEADING)
-    PAGE.write_text(f"{before}{section()}{chr(10) if after else ''}{after}", encoding="utf-8")
+    """Write the page."""
+    PAGE.write_text(page(), encoding="utf-8")
 
 
 if __name__ == "__main__":

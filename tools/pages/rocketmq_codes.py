@@ -22,7 +22,7 @@ from penstock.rocketmq.protocol.codes import (
 
 from .references import tests_of
 
-PAGE = Path(__file__).parents[2] / "docs" / "rocketmq-codes.md"
+PAGE = Path(__file__).parents[2] / "docs" / "spec" / "rocketmq-codes.md"
 _SHORT = re.compile("^(unit|programs)/rocketmq/")
 
 C, R = RequestCode, ResponseCode

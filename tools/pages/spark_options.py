@@ -21,10 +21,10 @@ SINK: Final = " of the sink"
 ROCKETMQ_SINK: Final = " of the sink rocketmq"
 TABLES: Final = {
     "": table(SourceSettings),
-    CHANNEL: table(ChannelSettings),
+    CHANNEL: table(ChannelSettings, beside=SourceSettings),
     " of rocketmq": table(RocketmqSettings, beside=SourceSettings),
-    SINK: table(sink.SinkSettings),
-    ROCKETMQ_SINK: table(rocketmq_sink.RocketmqSinkSettings),
+    SINK: table(sink.SinkSettings, beside=SourceSettings),
+    ROCKETMQ_SINK: table(rocketmq_sink.RocketmqSinkSettings, beside=sink.SinkSettings),
 }
 """By what their marks add to the word options."""
 

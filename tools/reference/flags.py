@@ -20,14 +20,13 @@ OF_THE_MACHINE: Final = {"node_id": "from the host's name", "broadcast_address":
 _WITHOUT_KEY: Final = {"config", "version"}
 
 
-def of_daemon(flags: type[Flags]) -> str:
+def of_daemon(flags: type[Flags]) -> list[tuple[str, str, str]]:
     """A daemon's flags, each above the key that it has in the configuration file."""
     shown = [each for each in flags.declared.values() if not each.hidden]
-    rows = [
-        [f"{_flag(each)}{_key(each)}", _default(each), _text(each.help)]
+    return [
+        (f"{_flag(each)}{_key(each)}", _default(each), _text(each.help))
         for each in sorted(shown, key=lambda each: each.flag)
     ]
-    return table(["flag, TOML key", "default", ""], rows)
 
 
 def of_tool(flags: type[Flags]) -> str:
@@ -58,17 +57,20 @@ def commands(group: App = app, path: tuple[str, ...] = ("penstock",)) -> Iterato
                 yield " ".join(words), command
 
 
-def of_command(command: App) -> str:
-    """What a command of ``penstock`` does, and its arguments."""
+def about_command(command: App) -> str:
+    """What a command of ``penstock`` does."""
+    about = re.split(r"\n\s*Parameters\n", command.help)[0].strip()
+    return "\n".join(line.strip() for line in about.splitlines())
+
+
+def arguments(command: App) -> list[tuple[str, str, str]]:
+    """The arguments of a command of ``penstock``: name, default and meaning."""
     found = command.assemble_argument_collection(parse_docstring=True)
-    rows = [
-        [code(", ".join(each.names)), _value(each), _text(str(each.parameter.help or ""))]
+    return [
+        (code(", ".join(each.names)), _value(each), _text(str(each.parameter.help or "")))
         for each in found
         if each.show
     ]
-    about = re.split(r"\n\s*Parameters\n", command.help)[0].strip()
-    told = "\n".join(line.strip() for line in about.splitlines())
-    return f"{told}\n\n" + (table(["argument", "default", ""], rows) if rows else "")
 
 
 def _flag(each: Option) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -21,45 +23,51 @@ from .tables import code, table
 FOLDER: Final = DOCS / "reference"
 DAEMONS: Final = {"nsqd": NsqdOptions, "nsqlookupd": LookupdOptions, "nsqadmin": AdminOptions}
 
-_FLAGS: Final = """## Flags
+_NSQ: Final = """# NSQ's daemons: flags and endpoints
 
-A flag wins over the configuration file (`--config`, TOML), the file over the default. A switch
-may stand alone, meaning true. Durations are written as `500ms`, `10s`, `1m30s` or `2h`; sizes are
-bytes.
+[nsqd](../nsqd.md), [nsqlookupd](../nsqlookupd.md) and [nsqadmin](../nsqadmin.md) explain them. This
+page is written by `make pages`, from what the programs themselves declare.
 
-"""
-_HTTP: Final = """## HTTP
-
-Parameters stand in the query, and bodies are JSON, unless the line says otherwise. One with `?` may
-be left out.
+A flag wins over the configuration file (`--config`, TOML), the file over the default. A switch may
+stand alone, meaning true. Durations are written as `500ms`, `10s`, `1m30s` or `2h`, sizes in bytes.
+HTTP parameters stand in the query and bodies are JSON, unless the line says otherwise; one with `?`
+may be left out.
 
 """
-_SHORT: Final = """## Flags
+_ROCKETMQ: Final = """# RocketMQ's daemons: flags, properties and endpoints
 
-Short forms are those of Java: `-c`, `-p`, `-h`; of mqbroker also `-n` and `-m`.
+[RocketMQ's broker and name server](../rocketmq.md) explains them. This page is written by
+`make pages`, from what the programs themselves declare.
 
-"""
-_PROPERTIES: Final = """## Properties
-
-Of the file of `-c`, under Java's names; times are milliseconds and sizes bytes, unless the line
-says otherwise."""
-_START: Final = """ *start*: read at the start only; `mqadmin updateBrokerConfig` changes the
-others."""
-_MONITORING: Final = """## HTTP
-
-On the port of `monitoringAddress`.
+Short flags are those of Java: `-c`, `-p`, `-h`; of mqbroker also `-n` and `-m`. Properties are
+those of the file of `-c`, under Java's names; times are milliseconds and sizes bytes, unless the
+line says otherwise. *start*: read at the start only; `mqadmin updateBrokerConfig` changes the
+others. Both programs answer these requests on the port of `monitoringAddress`:
 
 """
+
+
+_ARGUMENTS: Final = """## Arguments of several commands
+
+A command lists these by name; what they mean stands here.
+
+"""
+_COLUMNS: Final = ("argument", "default", "")
+_FLAG_COLUMNS: Final = ("flag, TOML key", "default", "")
+_SHARED_BY: Final = 4
+"""From this number of commands on an argument is explained once for all."""
 
 
 def files() -> dict[Path, str]:
     """Every page with what it should have."""
     pages = {
-        **{name: _daemon(name, known) for name, known in endpoints.DAEMONS.items()},
+        "nsq": _daemons(),
+        "rocketmq": _ROCKETMQ
+        + _endpoints(endpoints.VITALS)
+        + _java("mqbroker", BrokerSettings)
+        + _java("mqnamesrv", NamesrvSettings),
         "tools": _tools(),
         "penstock": _penstock(),
-        "mqbroker": _java("mqbroker", BrokerSettings, _START),
-        "mqnamesrv": _java("mqnamesrv", NamesrvSettings),
     }
     return {FOLDER / f"{name}.md": f"{text.rstrip()}\n" for name, text in pages.items()}
 
@@ -72,9 +80,23 @@ def _head(title: str, guide: str) -> str:
     )
 
 
-def _daemon(name: str, known: Endpoints) -> str:
-    head = _head(f"{name}: flags and endpoints", f"The page [{name}](../{name}.md)")
-    return head + _FLAGS + flags.of_daemon(DAEMONS[name]) + _HTTP + _endpoints(known)
+def _daemons() -> str:
+    """What all three have first, then what each has besides."""
+    rows = {name: flags.of_daemon(each) for name, each in DAEMONS.items()}
+    common = [row for row in rows["nsqd"] if all(row in others for others in rows.values())]
+    known = endpoints.DAEMONS
+    of_all = {
+        route: about
+        for route, about in known["nsqd"].items()
+        if all(others.get(route) == about for others in known.values())
+    }
+    parts = [_NSQ, "## All three\n\n", table(_FLAG_COLUMNS, common), _endpoints(of_all)]
+    for name in DAEMONS:
+        own = [row for row in rows[name] if row not in common]
+        others = {each: about for each, about in known[name].items() if each not in of_all}
+        parts += [f"## {name}\n\n### Flags of {name}\n\n", table(_FLAG_COLUMNS, own)]
+        parts += [f"### HTTP of {name}\n\n", _endpoints(others)]
+    return "".join(parts)
 
 
 def _endpoints(known: Endpoints) -> str:
@@ -89,20 +111,32 @@ def _tools() -> str:
 
 
 def _penstock() -> str:
-    parts = [f"## {words}\n\n{flags.of_command(each)}" for words, each in flags.commands()]
-    return _head("penstock: commands", "[The penstock command](../cli.md)") + "".join(parts)
+    """The commands, each with the arguments that not many others have."""
+    known = {words: flags.arguments(command) for words, command in flags.commands()}
+    uses = Counter(row for rows in known.values() for row in rows)
+    shared = [row for row, count in uses.items() if count >= _SHARED_BY]
+    parts = [_head("penstock: commands", "[The penstock command](../cli.md)")]
+    parts += [_ARGUMENTS, table(_COLUMNS, shared)]
+    for words, command in flags.commands():
+        own = [row for row in known[words] if row not in shared]
+        others = ", ".join(_short(row[0] for row in known[words] if row in shared))
+        parts.append(f"## {words}\n\n{flags.about_command(command)}\n\n")
+        parts.append(table(_COLUMNS, own) if own else "")
+        parts.append(f"Also {others}.\n\n" if others else "")
+    return "".join(parts)
 
 
-def _java(name: str, settings: type[BrokerSettings | NamesrvSettings], more: str = "") -> str:
-    title = f"{name}: flags, properties and endpoints"
+def _short(names: Iterable[str]) -> Iterable[str]:
+    """These names, those that begin alike as one."""
+    return dict.fromkeys("`--tls-…`" if name.startswith("`--tls-") else name for name in names)
+
+
+def _java(name: str, settings: type[BrokerSettings | NamesrvSettings]) -> str:
     return (
-        _head(title, "[RocketMQ's broker and name server](../rocketmq.md)")
-        + _SHORT
+        f"## {name}\n\n"
         + flags.of_java_program(name)
-        + f"{_PROPERTIES}{more}\n\n"
+        + f"### Properties of {name}\n\n"
         + properties.of_program(settings)
-        + _MONITORING
-        + _endpoints(endpoints.VITALS)
     )
 
 

@@ -139,7 +139,7 @@ class SteadyTime:
         """Trim a log by the age of its messages in steady time.
 
         If all messages would have expired before a start, either the broker was down for long or
-        the system's time was wrong. In both cases that stop adds nothing to their age, so that
+        the system's time was wrong. In both cases the downtime is not counted, so that
         readers still have time to read them.
         """
         long = [stop for stop in self._stops if retention.time_ns and stop[1] > retention.time_ns]

@@ -155,8 +155,8 @@ def replay(
 ) -> None:
     """Print what a topic's log holds, or publish it again.
 
-    Nothing that is published after the start is replayed. Ctrl-C says how far it got, and the
-    command to go on.
+    Nothing that is published after the start is replayed. On Ctrl-C it prints its progress, and the
+    command to continue.
 
     Parameters
     ----------

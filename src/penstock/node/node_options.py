@@ -52,10 +52,10 @@ class NodeOptions(WebOptions):
         "0.0.0.0:4152", "<addr>:<port> for HTTPS clients, with --tls-cert; empty: off"
     )
     broadcast_address: str = option(
-        help="address that nsqlookupd tells consumers", factory=socket.gethostname
+        help="address that consumers get from nsqlookupd", factory=socket.gethostname
     )
-    broadcast_tcp_port: int = option(0, "TCP port that nsqlookupd tells (0: the one listened on)")
-    broadcast_http_port: int = option(0, "HTTP port that nsqlookupd tells (0: the one listened on)")
+    broadcast_tcp_port: int = option(0, "TCP port that nsqlookupd lists (0: the one listened on)")
+    broadcast_http_port: int = option(0, "HTTP port that nsqlookupd lists (0: the one listened on)")
 
     data_path: str = option("", "directory for all data (empty: the current one)")
     mem_queue_size: int = option(10_000, "messages of a topic or channel that stay in memory")

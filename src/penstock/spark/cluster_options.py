@@ -90,7 +90,7 @@ class ClusterOptions(ConnectionOptions):
         "nsqd_https_port",
         port,
         4152,
-        "HTTPS port of nodes that do not tell theirs; those with `--tls-required` do.",
+        "HTTPS port of nodes that do not report theirs; those with `--tls-required` do.",
     )
     auth_secret: str = option(
         "auth_secret",

@@ -61,8 +61,8 @@ class SourceSettings(ClusterOptions):
         "topicPattern",
         pattern,
         None,
-        "In its place: all topics whose whole name matches this regular expression (Python's), and"
-        " those that come.",
+        "In its place: all topics, present and future, whose full name matches this regular"
+        " expression (Python's).",
         aliases=("subscribePattern",),
     )
     starting: str | None = option(
@@ -150,14 +150,14 @@ class SourceSettings(ClusterOptions):
         printable(256),
         None,
         "Under this name nsqd keeps what is still to be read; each query needs another one. Without"
-        " it a query gets a name by chance.",
+        " it a query gets a random name.",
         only="stream",
     )
     group_prefix: str = option(
         "groupIdPrefix",
         printable(240),
         "spark",
-        "The beginning of that name by chance.",
+        "The prefix of that random name.",
         only="stream",
     )
     fail_on_data_loss: bool = option(
@@ -171,8 +171,8 @@ class SourceSettings(ClusterOptions):
         "waitForNodes",
         boolean,
         False,
-        "`true`: a node that left nsqlookupd with messages to read is waited for, as long as"
-        " `timeout` says. `false`: the query goes on without it, with a warning, until it is back.",
+        "`true`: a node that left nsqlookupd with messages to read is waited for, up to `timeout`."
+        " `false`: the query continues without it, with a warning, until it is back.",
     )
     skip_without_log: bool = option(
         "skipNodesWithoutLog",

@@ -30,6 +30,22 @@ securityContext:
   seccompProfile: {type: RuntimeDefault}
 {{- end -}}
 
+{{- /* What image registries and nodes ask of a pod: of all pods, then of those of a part. */ -}}
+{{- define "penstock.placement" -}}
+{{- with .root.Values.imagePullSecrets }}
+imagePullSecrets: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .root.Values.serviceAccountName }}
+serviceAccountName: {{ . }}
+{{- end }}
+{{- with .values.nodeSelector }}
+nodeSelector: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .values.tolerations }}
+tolerations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
 {{- define "penstock.container-security" -}}
 securityContext:
   allowPrivilegeEscalation: false
@@ -37,22 +53,27 @@ securityContext:
   capabilities: {drop: [ALL]}
 {{- end -}}
 
+{{- /* The port that probes ask: nsqd answers plain HTTP with 403 where TLS is required. */ -}}
+{{- define "penstock.probed" -}}
+port: {{ if .https }}https, scheme: HTTPS{{ else }}http{{ end }}
+{{- end -}}
+
 {{- /* Alive is a daemon that answers, ready one that does its work. /ping is not asked: it fails when a
 disk is full, which a restart would not mend, and consumers go on. */ -}}
 {{- define "penstock.probes" -}}
 startupProbe:
-  httpGet: {path: /live, port: http}
+  httpGet: {path: /live, {{ include "penstock.probed" . }}}
   periodSeconds: 5
   timeoutSeconds: 5
   # A big log is looked through after a crash: an hour.
   failureThreshold: 720
 livenessProbe:
-  httpGet: {path: /live, port: http}
+  httpGet: {path: /live, {{ include "penstock.probed" . }}}
   periodSeconds: 10
   timeoutSeconds: 5
   failureThreshold: 6
 readinessProbe:
-  httpGet: {path: /ready, port: http}
+  httpGet: {path: /ready, {{ include "penstock.probed" . }}}
   periodSeconds: 5
   timeoutSeconds: 3
 {{- end -}}

@@ -1,4 +1,4 @@
-"""/api/messages, /api/rewind, /api/deferred and /api/deadletters: ours (docs/nsqadmin.md)."""
+"""/api/messages, /rewind, /deferred and /deadletters: ours (docs/spec/nsqadmin-api.md)."""
 
 from __future__ import annotations
 

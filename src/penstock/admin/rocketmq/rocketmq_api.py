@@ -1,4 +1,4 @@
-"""GET /api/rocketmq: RocketMQ's topics, groups, servers and messages. Ours (docs/nsqadmin.md)."""
+"""GET /api/rocketmq: RocketMQ's topics, groups, servers, messages (docs/spec/nsqadmin-api.md)."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 A channel with ``max_attempts`` does not deliver a message once more than that: it is *spent*. Spent
 messages are published to the channel's dead-letter topic, and only when that is committed are they
-done here: a crash in between moves them twice, never not at all.
+done here: a crash in between may duplicate them but never loses them.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ def archive(
     to
         Folder of the files.
     checkpoint
-        Folder that remembers how far the archive is; give the same one to go on.
+        Folder with the progress of the archive; give the same one to continue.
     format
         Parquet with all columns, or gzipped text with a body a line, as nsq_to_file writes it.
     available_now

@@ -30,7 +30,7 @@ TIMERS: Final = LIST.gauge(
 )
 CONNECTIONS: Final = LIST.gauge("mqbroker_connections", "Open connections of RocketMQ's clients.")
 NAME_SERVERS: Final = LIST.gauge(
-    "mqbroker_name_servers", "The name servers that it is told to register at."
+    "mqbroker_name_servers", "The name servers it is configured to register at."
 )
 NAME_SERVERS_CONNECTED: Final = LIST.gauge(
     "mqbroker_name_servers_connected", "Those of them that have registered it."

@@ -32,7 +32,7 @@ TLS_CONNECTIONS: Final = LIST.gauge("nsqd_tls_connections", "Those of them that 
 COMPRESSED_CONNECTIONS: Final = LIST.gauge(
     "nsqd_compressed_connections", "Those that are compressed.", COUNT, "compression"
 )
-LOOKUPDS: Final = LIST.gauge("nsqd_lookupds", "The nsqlookupds that it is told to register at.")
+LOOKUPDS: Final = LIST.gauge("nsqd_lookupds", "The nsqlookupds it is configured to register at.")
 LOOKUPDS_CONNECTED: Final = LIST.gauge(
     "nsqd_lookupds_connected", "Those of them that it is connected to."
 )
@@ -48,7 +48,7 @@ AUTH_DENIALS: Final = LIST.counter(
 
 PIPELINE_RUNNING: Final = LIST.gauge(
     "nsqd_pipeline_running",
-    "1 while the pipeline runs, by what it told last.",
+    "1 while the pipeline runs, by its last report.",
     FLAG,
     *_OF_PIPELINE,
 )
@@ -57,7 +57,7 @@ PIPELINE_FAILED: Final = LIST.gauge(
 )
 PIPELINE_AGE: Final = LIST.gauge(
     "nsqd_pipeline_age_seconds",
-    "Time since it told how it is; every 10 s while it runs.",
+    "Time since its last report; every 10 s while it runs.",
     SECONDS,
     *_OF_PIPELINE,
 )

@@ -25,7 +25,7 @@ LAG_SECONDS: Final = LIST.gauge(
     "nsqd_replication_lag_seconds", "Time since a follower last had everything.", SECONDS
 )
 REPLICAS_ACKED: Final = LIST.gauge(
-    "nsqd_replicas_acked", "Copies that an OK is told to wait for; there if that is not 0."
+    "nsqd_replicas_acked", "Copies that an OK waits for by the settings; there if that is not 0."
 )
 REPLICAS_IN_FORCE: Final = LIST.gauge("nsqd_replicas_in_force", "Copies that an OK promises now.")
 REPLICAS_WAITING: Final = LIST.gauge(

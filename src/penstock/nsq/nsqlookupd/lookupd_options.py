@@ -22,7 +22,7 @@ class LookupdOptions(WebOptions):
     tcp_address: str = option("0.0.0.0:4160", "<addr>:<port> to listen on for nsqd")
     http_address: str = option("0.0.0.0:4161", "<addr>:<port> to listen on for HTTP clients")
     broadcast_address: str = option(
-        help="address of this nsqlookupd that others are told",
+        help="address that this nsqlookupd reports to others",
         factory=lambda: os.uname().nodename,
     )
     inactive_producer_timeout: int = option(

@@ -47,7 +47,7 @@ class BrokerSettings(TlsSettings):
     broker_id: int = 0
     """0 of a master, more of a slave: its number beside others of one master."""
     broker_ip1: str
-    """The address that clients are told, part of message ids; default: the one towards others."""
+    """The address that clients get, part of message ids; default: the one towards others."""
     listen_port: int = 10911
     """The port of RocketMQ's clients."""
     bind_address: str = "0.0.0.0"
@@ -80,7 +80,7 @@ class BrokerSettings(TlsSettings):
 
     # Topics and groups
     broker_permission: int = 6
-    """4: routes send no producer here; 2: no pulls; 6: both. Name servers are told at once."""
+    """4: routes send no producer here; 2: no pulls; 6: both. Name servers learn it at once."""
     auto_create_topic_enable: bool = True
     """Make a topic with its first message."""
     default_topic_queue_nums: int = 8
@@ -554,7 +554,7 @@ class BrokerSettings(TlsSettings):
                 host = ""
             if not host:
                 raise ConfigError(
-                    f"the name server address {address!r} is no host:port, as in "
+                    f"the name server address {address!r} is not a host:port, as in "
                     "127.0.0.1:9876;192.168.0.1:9876"
                 )
         return list(dict.fromkeys(found))

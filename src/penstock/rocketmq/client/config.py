@@ -55,7 +55,7 @@ class Config:
     heartbeat_broker_interval: float = option(
         30.0,
         SECONDS,
-        "How often brokers are told that the client is there.",
+        "How often a heartbeat is sent to each broker.",
         least=0.01,
         most=MINUTE,
     )
@@ -166,7 +166,11 @@ class Config:
         most=HOUR,
     )
     persist_consumer_offset_interval: float = option(
-        5.0, SECONDS, "How often offsets are told to the broker, or written.", least=0.01, most=HOUR
+        5.0,
+        SECONDS,
+        "How often offsets are committed to the broker, or written.",
+        least=0.01,
+        most=HOUR,
     )
     offset_store_path: str = option(
         "", STRING, "The folder of broadcast consumers' offsets; `~/.rocketmq_offsets` when empty."

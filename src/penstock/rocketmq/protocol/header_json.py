@@ -129,7 +129,7 @@ def _decode_oddly(header: bytes) -> _Header:
     except BodyError as error:
         raise FrameError(f"a JSON header that is no JSON: {error}") from None
     if not isinstance(values, dict):
-        raise FrameError("a JSON header that is no object")
+        raise FrameError("a JSON header that is not an object")
     fields = values.get("extFields")
     language, remark = values.get("language"), values.get("remark")
     return _Header(

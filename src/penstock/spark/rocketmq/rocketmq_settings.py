@@ -45,8 +45,8 @@ class RocketmqSettings(SourceSettings):
         None,
         "The group whose offsets follow the query, for `mqadmin consumerProgress` and dashboards; a"
         " Penstock node also keeps for it what is still to be read. Each query needs another one,"
-        " in which nobody else consumes. With `namesrvAddr` and without it none is told; else a"
-        " query gets a name by chance.",
+        " in which nobody else consumes. With `namesrvAddr` and without it, none is committed;"
+        " otherwise a query gets a random name.",
         only="stream",
     )
     namesrv: tuple[str, ...] = option(

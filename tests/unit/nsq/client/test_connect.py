@@ -207,7 +207,7 @@ def test_a_certificate_of_ours(files: Certificates, tmp_path: Path) -> None:
         ({"tls_cert": __file__, "tls_key": "/no/such"}, "open /no/such: no such file"),
         ({"tls_cert": __file__, "tls_key": __file__}, "test_connect.py are no certificate and key"),
         ({"tls_key": __file__}, "tls_key is of no use without tls_cert"),
-        ({"tls_min_version": "tls9"}, "tls_min_version 'tls9' is no version"),
+        ({"tls_min_version": "tls9"}, "tls_min_version 'tls9' is not a version"),
     ],
 )
 def test_what_cannot_be_used_is_named(options: dict[str, str], reason: str) -> None:

@@ -90,7 +90,7 @@ def test_a_body_in_many_pieces(nbytes: int, step: int) -> None:
         ("ffffffff", "a frame of -1 bytes"),
         ("00000005 00000002 00", "a header of 2 bytes in a frame of 5"),
         ("00000006 00000002 7b7d", "a JSON header whose code is no 32-bit number"),
-        ("00000006 00000002 5b5d", "no object"),
+        ("00000006 00000002 5b5d", "not an object"),
         ("00000005 00000001 78", "no JSON"),
         ("00000005 02000001 78", "unknown serialisation 2"),
         ("00000005 01000001 78", "cut short"),

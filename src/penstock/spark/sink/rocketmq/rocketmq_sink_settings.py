@@ -40,7 +40,7 @@ class RocketmqSinkSettings(ConnectionOptions, WriteOptions):
         "producerGroup",
         printable(255),
         "spark",
-        "The producers' group that brokers are told.",
+        "The group that brokers see as the producer's.",
     )
 
     @classmethod

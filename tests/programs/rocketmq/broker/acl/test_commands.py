@@ -112,7 +112,7 @@ def test_trusted_addresses_are_changed_and_count_at_once(
          "at least 7 characters"),
         (Code.UPDATE_AND_CREATE_ACL_CONFIG, {"accessKey": "another"}, 209, ""),
         (Code.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG, {"globalWhiteAddrs": "nowhere"}, 211,
-         "'nowhere' is no address"),
+         "'nowhere' is not an address"),
         (Code.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG,
          {"globalWhiteAddrs": "::1", "aclFileFullPath": "/etc/hosts"}, 211,
          "/etc/hosts is no file of access rules"),
