@@ -123,7 +123,7 @@ DIFFERENCES = (
         tests=("unit/core/settings/test_options.py::test_unknown_keys_of_a_file_are_warned_of",),
     ),
     Difference(
-        "A word that is no flag, as in `--metrics true`, is warned of with the flags behind it, "
+        "A word that is not a flag, as in `--metrics true`, is warned of with the flags behind it, "
         "which have no effect; Go's nsqd starts without a word.",
         tests=("unit/core/settings/test_options.py::test_words_that_end_the_flags_are_warned_of",),
     ),

@@ -84,7 +84,7 @@ def _topic_entry(entry: dict[str, Any]) -> TopicEntry:
 def _name_and_pause(entry: dict[str, Any]) -> tuple[str, bool]:
     name = entry["name"]
     if not isinstance(name, str):
-        raise TypeError(f"a name is no text: {name!r}")
+        raise TypeError(f"a name is not text: {name!r}")
     return name, bool(entry.get("paused"))
 
 

@@ -116,7 +116,7 @@ def test_properties_are_printed_and_a_file_of_something_else_is_said_to_be_one(
         ("mqbroker", "brokerRole=MASTER", "brokerRole must be ASYNC_MASTER, SYNC_MASTER or SLAVE"),
         ("mqbroker", "brokerRole=SLAVE", "brokerRole=SLAVE needs a brokerId greater than 0"),
         ("mqbroker", "tls.server.mode=enforcing", "TLS needs both"),
-        ("mqbroker", "namesrvAddr=x", "is no host:port"),
+        ("mqbroker", "namesrvAddr=x", "is not a host:port"),
         ("mqbroker", "listenPort=99999", "listenPort must be 0 to 65535"),
         ("mqbroker", "brokerName=", "brokerName must not be empty"),
         ("mqbroker", "nsqTcpAddress=4150", "the broker cannot start - listen (4150) failed"),
@@ -141,7 +141,7 @@ def test_what_cannot_start_says_so_in_one_line(
 def test_what_is_wrong_on_the_command_line() -> None:
     for program in ("mqbroker", "mqnamesrv"):
         assert run(program, "--log-level", "loud").returncode == 2
-    assert "is no host:port" in run("mqbroker", "-n", "nowhere").stderr
+    assert "is not a host:port" in run("mqbroker", "-n", "nowhere").stderr
 
 
 def test_what_another_program_uses(tmp_path: Path) -> None:

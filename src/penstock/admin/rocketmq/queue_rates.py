@@ -1,4 +1,4 @@
-"""How fast messages come to each queue, between looks at its end."""
+"""The rate at which messages come to each queue, between looks at its end."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class QueueRates:
                 self._forget(time_s)
             looks = self._looks[queue] = deque()
         while looks and (looks[-1][0] > time_s or looks[-1][1] > end):
-            looks.clear()  # the clock or the queue began anew
+            looks.clear()  # the clock was set back, or the queue was made again
         if not looks or time_s - looks[-1][0] >= APART_S:
             looks.append((time_s, end))
         while len(looks) > 2 and looks[0][0] < time_s - WINDOW_S:

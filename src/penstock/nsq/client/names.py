@@ -46,5 +46,5 @@ def listed_addresses(addresses: Iterable[str]) -> list[str]:
 
 def _text(value: str, what: str) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{what} {value!r} is no str")
+        raise TypeError(f"{what} {value!r} is not a str")
     return value

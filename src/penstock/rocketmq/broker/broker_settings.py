@@ -554,7 +554,7 @@ class BrokerSettings(TlsSettings):
                 host = ""
             if not host:
                 raise ConfigError(
-                    f"the name server address {address!r} is no host:port, as in "
+                    f"the name server address {address!r} is not a host:port, as in "
                     "127.0.0.1:9876;192.168.0.1:9876"
                 )
         return list(dict.fromkeys(found))

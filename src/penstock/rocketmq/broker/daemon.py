@@ -254,5 +254,5 @@ def _address(settings: BrokerSettings, port: int) -> ids.Host:
         found = socket.getaddrinfo(ip, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "no such host"
-        raise ConfigError(f"brokerIP1={ip} is no address: {why}") from error
+        raise ConfigError(f"brokerIP1={ip} is not an address: {why}") from error
     return ids.Host.parse(join_host_port(str(preferred(found)[1][0]), port))

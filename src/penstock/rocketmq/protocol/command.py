@@ -135,5 +135,5 @@ class Command(Struct):
             if least <= number <= most:
                 return number
         raise BodyError(
-            f"the field {name} is no number of {most.bit_length() + 1} bits: {shortened(value)}"
+            f"the field {name} is not a number of {most.bit_length() + 1} bits: {shortened(value)}"
         )

@@ -63,14 +63,14 @@ class BatchAck(NamedTuple):
         value = fastjson.loads(body) if body else {}
         listed = value.get("acks") if isinstance(value, dict) else None
         if not isinstance(listed or [], list):
-            raise BodyError("acks is no list")
+            raise BodyError("acks is not a list")
         return [cls.parse(each) for each in listed or ()]
 
     @classmethod
     def parse(cls, value: Any) -> BatchAck:
         """From an entry of the body, with short names or long ones. Raises BodyError."""
         if not isinstance(value, dict):
-            raise BodyError("an acknowledgement that is no object")
+            raise BodyError("an acknowledgement that is not an object")
         start = _number(value, "so", "startOffset")
         bits = _bits(value.get("b", value.get("bitSet")))
         return cls(

@@ -53,7 +53,7 @@ class TopicConfig:
     def from_json(cls, value: Any, name: str = "") -> TopicConfig:
         """Parse a topic's configuration of JSON. Raises BodyError."""
         if not isinstance(value, dict):
-            raise BodyError(f"the topic configuration {shortened(value)} is no object")
+            raise BodyError(f"the topic configuration {shortened(value)} is not an object")
         attributes = value.get("attributes") or {}
         if not isinstance(attributes, dict):
             raise BodyError("the attributes of a topic are no map")
@@ -141,7 +141,7 @@ def decode(body: bytes) -> Registration:
         wrapper = value if isinstance(value, dict) else {}  # brokers before V3_0_11 send only it
     table = wrapper.get("topicConfigTable") or {}
     if not isinstance(table, dict):
-        raise BodyError("topicConfigTable is no map")
+        raise BodyError("topicConfigTable is not a map")
     topics = {str(name): TopicConfig.from_json(config, str(name)) for name, config in table.items()}
     servers = value.get("filterServerList") if isinstance(value, dict) else None
     return Registration(_version(wrapper.get("dataVersion")), topics, _servers(servers or []))
@@ -208,5 +208,5 @@ def _servers(value: Any) -> list[str]:
 def _integer(value: dict[Any, Any], name: str, default: int) -> int:
     found = value.get(name, default)
     if type(found) is not int:
-        raise BodyError(f"{name} of a topic is no number: {shortened(found)}")
+        raise BodyError(f"{name} of a topic is not a number: {shortened(found)}")
     return found

@@ -150,7 +150,7 @@ def test_a_taken_port_is_one_clear_line(runs: Runs) -> None:
 @pytest.mark.parametrize("name", ["name.invalid", "a..b"])
 def test_an_address_that_is_none(runs: Runs, name: str) -> None:
     runs.settings.broker_ip1 = name
-    with pytest.raises(ConfigError, match=f"brokerIP1={re.escape(name)} is no address: "):
+    with pytest.raises(ConfigError, match=f"brokerIP1={re.escape(name)} is not an address: "):
         runs.start()
 
 

@@ -112,10 +112,10 @@ def test_invalid_names(name: str) -> None:
 @pytest.mark.parametrize(
     ("check", "error", "text"),
     [
-        (lambda: checked_topic(b"t", "PUB"), TypeError, "topic name b't' is no str"),  # type: ignore[arg-type]
-        (lambda: checked_channel(None), TypeError, "channel name None is no str"),  # type: ignore[arg-type]
+        (lambda: checked_topic(b"t", "PUB"), TypeError, "topic name b't' is not a str"),  # type: ignore[arg-type]
+        (lambda: checked_channel(None), TypeError, "channel name None is not a str"),  # type: ignore[arg-type]
         (lambda: checked_addresses("h:1"), TypeError, r"given as a list: \['h:1'\]"),
-        (lambda: checked_addresses([["h:1"]]), TypeError, r"address \['h:1'\] is no str"),  # type: ignore[list-item]
+        (lambda: checked_addresses([["h:1"]]), TypeError, r"address \['h:1'\] is not a str"),  # type: ignore[list-item]
         (lambda: checked_addresses(["h"]), ValueError, "missing port"),
     ],
     ids=["topic", "channel", "text", "list", "port"],

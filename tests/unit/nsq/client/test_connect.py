@@ -129,10 +129,10 @@ def test_what_is_missing_has_its_default() -> None:
         (b'{"version":1}', "has version 1"),
         (b'{"tls_v1":"yes"}', 'has tls_v1 "yes"'),
         (b'{"snappy":1}', "has snappy 1"),
-        (b"{", "is no JSON"),
-        (b'{"\xff":1}', "is no JSON"),
-        (b"{}x", "is no JSON"),
-        (b'{"a":' + b"[" * 100_000, "is no JSON"),
+        (b"{", "is not JSON"),
+        (b'{"\xff":1}', "is not JSON"),
+        (b"{}x", "is not JSON"),
+        (b'{"a":' + b"[" * 100_000, "is not JSON"),
     ],
 )
 def test_strange_answers(answer: bytes, reason: str) -> None:
@@ -207,7 +207,7 @@ def test_a_certificate_of_ours(files: Certificates, tmp_path: Path) -> None:
         ({"tls_cert": __file__, "tls_key": "/no/such"}, "open /no/such: no such file"),
         ({"tls_cert": __file__, "tls_key": __file__}, "test_connect.py are no certificate and key"),
         ({"tls_key": __file__}, "tls_key is of no use without tls_cert"),
-        ({"tls_min_version": "tls9"}, "tls_min_version 'tls9' is no version"),
+        ({"tls_min_version": "tls9"}, "tls_min_version 'tls9' is not a version"),
     ],
 )
 def test_what_cannot_be_used_is_named(options: dict[str, str], reason: str) -> None:

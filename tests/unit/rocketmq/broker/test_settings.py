@@ -83,8 +83,8 @@ def test_kinds_of_properties() -> None:
         ("brokerPermission=9", "brokerPermission must be 0 to 7"),
         ("maxMessageSize=-1", "maxMessageSize must not be negative"),
         ("messageDelayLevel=1s 2x", "messageDelayLevel holds '2x'"),
-        ("namesrvAddr=nowhere", "the name server address 'nowhere' is no host:port"),
-        ("namesrvAddr=:9876", "is no host:port"),
+        ("namesrvAddr=nowhere", "the name server address 'nowhere' is not a host:port"),
+        ("namesrvAddr=:9876", "is not a host:port"),
         ("listenPort=x", "listenPort must be a number"),
     ],
 )

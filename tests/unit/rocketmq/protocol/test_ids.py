@@ -149,5 +149,5 @@ def test_all_acknowledgements_of_a_request() -> None:
     assert BatchAck.parse_all(b"") == BatchAck.parse_all(b"{}") == BatchAck.parse_all(b"[]") == []
     body = json.dumps({"acks": [entry(), entry()]}).encode()
     assert BatchAck.parse_all(body) == [BatchAck.parse(entry())] * 2
-    with pytest.raises(BodyError, match="acks is no list"):
+    with pytest.raises(BodyError, match="acks is not a list"):
         BatchAck.parse_all(b'{"acks":1}')

@@ -22,7 +22,7 @@ def context_of(config: Config) -> ssl.SSLContext:
     if config.tls_config is not None:
         return config.tls_config
     if config.tls_min_version not in _VERSIONS:
-        raise BadTlsOptions(f"tls_min_version {config.tls_min_version!r} is no version of TLS")
+        raise BadTlsOptions(f"tls_min_version {config.tls_min_version!r} is not a version of TLS")
     if config.tls_key and not config.tls_cert:
         raise BadTlsOptions("tls_key is of no use without tls_cert")
     try:

@@ -199,7 +199,7 @@ def _shown_channel(topic: Topic, channel: Channel) -> dict[str, Any]:
 
 
 def _retention_ns(text: str | None) -> int | None:
-    """The duration in ns; ApiError 400 for one that is none, or negative."""
+    """The duration in ns; ApiError 400 for one that cannot be read, or is negative."""
     if text is None:
         return None
     try:

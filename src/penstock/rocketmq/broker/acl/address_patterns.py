@@ -55,7 +55,7 @@ def _expanded(text: str) -> list[str]:
         head, brace, last = text[:-1].partition("{")
         if not brace or not head.endswith((".", ":")):
             raise ConfigError(
-                f"{shortened(text)} is no address: braces hold the choices of the last part"
+                f"{shortened(text)} is not an address: braces hold the choices of the last part"
             )
         return [head + each.strip() for each in last.split(",")]
     return [each.strip() for each in text.split(",") if each.strip()]
@@ -75,7 +75,7 @@ def _ranges(text: str) -> _Ranges:
         ranges = ()
     if len(ranges) != count:
         raise ConfigError(
-            f"{shortened(text)} is no address, nor a pattern of some, as in 192.168.0.*"
+            f"{shortened(text)} is not an address, nor a pattern of some, as in 192.168.0.*"
         )
     return ranges
 

@@ -37,7 +37,7 @@ class Permission(IntFlag):
             permission = cls.__members__.get(word.strip())
             if permission is None:
                 raise ConfigError(
-                    f"{shortened(text)} is no permission; there are DENY, PUB, SUB and PUB|SUB"
+                    f"{shortened(text)} is not a permission; there are DENY, PUB, SUB and PUB|SUB"
                 )
             found |= permission
         return found

@@ -58,10 +58,10 @@ def asked(body: bytes) -> LockRequest:
     """The content of a request's body. Raises BodyError."""
     value = fastjson.loads(body)
     if not isinstance(value, dict):
-        raise BodyError("a request for queues that is no object")
+        raise BodyError("a request for queues that is not an object")
     queues = value.get("mqSet") or []
     if not isinstance(queues, list) or len(queues) > QUEUES_MAX:
-        raise BodyError(f"mqSet is no list of at most {QUEUES_MAX} queues")
+        raise BodyError(f"mqSet is not a list of at most {QUEUES_MAX} queues")
     return LockRequest(
         _text(value, "consumerGroup", names.GROUP_LENGTH_MAX),
         _text(value, "clientId", names.CLIENT_ID_LENGTH_MAX),

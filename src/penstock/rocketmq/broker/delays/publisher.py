@@ -52,7 +52,7 @@ class Publisher:
         found = properties.parse(draft.properties)
         level = found.get(properties.DELAY, "0")
         if not _LEVEL.fullmatch(level) or int(level) > _LEVEL_MAX:
-            raise BodyError(f"the property DELAY is no number: {level[:32]!r}")
+            raise BodyError(f"the property DELAY is not a number: {level[:32]!r}")
         if int(level) <= 0:
             return self._timers.diverted(draft, found)
         return release.delayed(self._levels, draft, found, int(level))

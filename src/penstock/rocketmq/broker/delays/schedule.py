@@ -118,7 +118,7 @@ class Schedule:
         offsets = fastjson.int_keys(table)
         for level, offset in offsets.items():
             if type(offset) is not int or offset < 0:
-                raise BodyError(f"the offset {offset!r} of level {level} is no number")
+                raise BodyError(f"the offset {offset!r} of level {level} is not a number")
         for each in self._levels:
             each.offset = offsets.pop(each.queue + 1, 0)
         self._unused = offsets

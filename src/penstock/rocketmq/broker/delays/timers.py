@@ -86,7 +86,7 @@ def deliver_ms(found: dict[str, str], now_ms: int) -> int | None:
             continue
         number = properties.number(text)
         if number is None:
-            remark = f"timer message illegal, {name} is no number: {text[:32]!r}"
+            remark = f"timer message illegal, {name} is not a number: {text[:32]!r}"
             raise RefusedError(ResponseCode.MESSAGE_ILLEGAL, remark)
         if name == properties.TIMER_DELIVER_MS:
             return number

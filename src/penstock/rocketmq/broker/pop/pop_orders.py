@@ -116,7 +116,7 @@ class OpenBatch:
     def from_json(cls, value: Any) -> OpenBatch:
         """Parse the table's JSON. Raises BodyError."""
         if not isinstance(value, dict):
-            raise BodyError("a batch popped in order that is no object")
+            raise BodyError("a batch popped in order that is not an object")
         listed, bits = value.get("o"), value.get("cm", 0)
         numbers = [value.get("popTime"), value.get("i"), bits, *(listed or (None,))]
         if not isinstance(listed, list) or any(type(number) is not int for number in numbers):
@@ -134,7 +134,7 @@ class OpenBatch:
 def _numbers(value: Any) -> dict[int, int]:
     found = fastjson.int_keys(value or {})
     if any(type(number) is not int for number in found.values()):
-        raise BodyError("a batch popped in order with a time or count that is no number")
+        raise BodyError("a batch popped in order with a time or count that is not a number")
     return found
 
 
@@ -270,7 +270,7 @@ class OrderTable:
         for name, queues in table.items():
             topic, at, group = str(name).partition(_AT)
             if not at:
-                raise BodyError(f"the key {name!r} of batches popped in order is no topic@group")
+                raise BodyError(f"the key {name!r} of batches popped in order is not a topic@group")
             found.enter((topic, group))
             for queue, each in fastjson.int_keys(queues).items():
                 if isinstance(each, dict) and each.get("o"):  # Java keeps those that are empty

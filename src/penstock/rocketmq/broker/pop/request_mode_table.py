@@ -59,7 +59,7 @@ class RequestModes:
 def wanted(value: Any) -> tuple[str, str, str, int]:
     """Topic, group, mode and share. Raises BodyError."""
     if not isinstance(value, dict):
-        raise BodyError("a request mode that is no object")
+        raise BodyError("a request mode that is not an object")
     mode, share = value.get("mode"), value.get("popShareQueueNum", 0)
     if mode not in (POP, PULL) or type(share) is not int:
         raise BodyError("a request mode is POP or PULL, and popShareQueueNum is a number")

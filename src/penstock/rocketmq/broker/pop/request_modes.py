@@ -78,7 +78,7 @@ class RequestModeCommands:
         """
         value = fastjson.loads(request.body)
         if not isinstance(value, dict):
-            raise BodyError("a question for queues that is no object")
+            raise BodyError("a question for queues that is not an object")
         topic, group = text_of(value, "topic"), text_of(value, "consumerGroup")
         mode, share = self.request_modes.of(topic, group)
         queues = await self._queues(topic)

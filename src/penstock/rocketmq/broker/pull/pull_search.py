@@ -77,7 +77,7 @@ class PullHeader(Struct, frozen=True, gc=False):
         except KeyError as error:
             raise BodyError(f"the field {error.args[0]} is missing") from None
         except ValueError as error:
-            raise BodyError(f"a field of the pull is no number: {error}") from None
+            raise BodyError(f"a field of the pull is not a number: {error}") from None
         if max(header.offset, header.commit_offset, header.suspend_ms) > _LONG_MAX:
             raise BodyError("a number of the pull has more than 64 bits")
         return header

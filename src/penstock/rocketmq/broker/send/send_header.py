@@ -69,7 +69,7 @@ class SendHeader(Struct, frozen=True, gc=False):
                 batch is not None and batch.lower() == "true",
             )
         except ValueError as error:
-            raise BodyError(f"a field of the send is no number: {error}") from None
+            raise BodyError(f"a field of the send is not a number: {error}") from None
 
     def check(self) -> None:
         """Raise BodyError for numbers that have no place in a stored message."""

@@ -94,7 +94,7 @@ def _list(value: dict[Any, Any], name: str) -> list[Any]:
     # C++ leaves out lists that would be empty.
     found = value.get(name) or []
     if not isinstance(found, list):
-        raise BodyError(f"{name} is no list")
+        raise BodyError(f"{name} is not a list")
     return found
 
 

@@ -134,12 +134,12 @@ class ConsumerOffsets:
         for key, queues in table.items():
             topic, at, group = str(key).partition(_AT)
             if not at:
-                raise BodyError(f"the key {key!r} of consumer offsets is no topic@group")
+                raise BodyError(f"the key {key!r} of consumer offsets is not a topic@group")
             if len(group) > names.GROUP_LENGTH_MAX:
                 continue  # of a topic with an @, which earlier versions took
             for queue, offset in fastjson.int_keys(queues).items():
                 if type(offset) is not int:
-                    raise BodyError(f"the offset {offset!r} of {key!r} is no number")
+                    raise BodyError(f"the offset {offset!r} of {key!r} is not a number")
                 offsets.commit(topic, group, queue, offset)
         return offsets
 

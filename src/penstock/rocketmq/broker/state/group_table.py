@@ -71,7 +71,7 @@ def _attributes(value: Any) -> dict[str, str]:
 
 def _subscriptions(value: Any) -> list[Any]:
     if not isinstance(value, list):
-        raise BodyError("subscriptionDataSet of a group is no list")
+        raise BodyError("subscriptionDataSet of a group is not a list")
     return value
 
 

@@ -83,7 +83,7 @@ def _steps_of(value: Any) -> tuple[int, ...]:
     if not isinstance(steps, list) or not 0 < len(steps) <= _STEPS_MAX:
         raise BodyError(f"customizedRetryPolicy has no list next of 1 to {_STEPS_MAX} delays")
     if not all(map(_is_delay, steps)):
-        raise BodyError(f"next of customizedRetryPolicy holds what is no delay in ms: {steps!r}")
+        raise BodyError(f"next of customizedRetryPolicy holds what is not a delay in ms: {steps!r}")
     return tuple(steps)
 
 

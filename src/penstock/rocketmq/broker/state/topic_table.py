@@ -42,7 +42,7 @@ class DataVersion:
         found = value if isinstance(value, dict) else {}
         counter, timestamp = found.get("counter", 0), found.get("timestamp", 0)
         if type(counter) is not int or type(timestamp) is not int:
-            raise BodyError(f"the version {counter!r}, {timestamp!r} is no pair of numbers")
+            raise BodyError(f"the version {counter!r}, {timestamp!r} is not a pair of numbers")
         self.counter, self.timestamp_ms = counter, timestamp
 
 

@@ -83,7 +83,7 @@ class Requests:
         cluster, correlation = found.get(properties.CLUSTER), found.get(CORRELATION_ID)
         client = found.get(properties.REPLY_TO_CLIENT)
         if not cluster or not correlation or not client:
-            raise BadMessage("create reply message fail: this message is no request")
+            raise BadMessage("create reply message fail: this message is not a request")
         message = Message(f"{cluster}_REPLY_TOPIC", body)
         made = draft(
             message,

@@ -161,7 +161,9 @@ def _joined(found: dict[str, str]) -> str:
         encoded = text.encode()
     except UnicodeEncodeError as error:  # of the name of a file, for one
         half = ascii(text[error.start])
-        raise BadMessage(f"properties, tags or keys hold {half}, which is no character") from None
+        raise BadMessage(
+            f"properties, tags or keys hold {half}, which is not a character"
+        ) from None
     if len(encoded) > properties.BYTES_MAX:
         raise BadMessage(f"properties of more than {properties.BYTES_MAX} bytes")
     # Else a tag or a key could be followed by any property, the broker's own among them.

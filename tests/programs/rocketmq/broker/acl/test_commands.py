@@ -112,10 +112,10 @@ def test_trusted_addresses_are_changed_and_count_at_once(
          "at least 7 characters"),
         (Code.UPDATE_AND_CREATE_ACL_CONFIG, {"accessKey": "another"}, 209, ""),
         (Code.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG, {"globalWhiteAddrs": "nowhere"}, 211,
-         "'nowhere' is no address"),
+         "'nowhere' is not an address"),
         (Code.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG,
          {"globalWhiteAddrs": "::1", "aclFileFullPath": "/etc/hosts"}, 211,
-         "/etc/hosts is no file of access rules"),
+         "/etc/hosts is not a file of access rules"),
         (Code.DELETE_ACL_CONFIG, {}, 1, ""),
     ],
 )  # fmt: skip

@@ -97,9 +97,9 @@ def test_an_answer_is_one_frame_that_clients_can_read(
 
 def test_fields_without_sense_are_refused_in_words(client: RawClient) -> None:
     for changes, words in (
-        ({"maxNum": "many"}, "the field maxNum is no number of 32 bits: 'many'"),
+        ({"maxNum": "many"}, "the field maxNum is not a number of 32 bits: 'many'"),
         ({"beginTimestamp": ""}, "the field beginTimestamp is missing"),
-        ({"endTimestamp": 1 << 63}, "the field endTimestamp is no number of 64 bits"),
+        ({"endTimestamp": 1 << 63}, "the field endTimestamp is not a number of 64 bits"),
     ):
         answer = query(client, "T", "k", **changes)
         assert answer.code == 1

@@ -59,7 +59,7 @@ def test_patterns_of_addresses(pattern: str) -> None:
      "1.2.3.x{4}", "1:2:3", "1:2:3:4:5:6:7:fffff", "localhost", "1.2.3.4/8"],
 )  # fmt: skip
 def test_what_is_no_pattern_is_refused_in_words(pattern: str) -> None:
-    with pytest.raises(ConfigError, match="is no address"):
+    with pytest.raises(ConfigError, match="is not an address"):
         AddressPattern(pattern)
 
 
@@ -75,7 +75,7 @@ def test_permissions(text: str, wanted: Permission | None) -> None:
     if wanted is not None:
         assert Permission.parse(text) == wanted
         return
-    with pytest.raises(ConfigError, match="is no permission; there are DENY, PUB, SUB"):
+    with pytest.raises(ConfigError, match="is not a permission; there are DENY, PUB, SUB"):
         Permission.parse(text)
 
 
@@ -109,8 +109,8 @@ def test_an_account_in_full() -> None:
         ({"topicPerms": "topicA=PUB"}, "account 'RocketMQ': topicPerms must be a list"),
         ({"topicPerms": ["topicA"]}, "'topicA' is not of the form name=permission"),
         ({"groupPerms": ["=PUB"]}, "'=PUB' is not of the form name=permission"),
-        ({"groupPerms": ["g=ALL"]}, "'ALL' is no permission"),
-        ({"whiteRemoteAddress": "nowhere"}, "'nowhere' is no address"),
+        ({"groupPerms": ["g=ALL"]}, "'ALL' is not a permission"),
+        ({"whiteRemoteAddress": "nowhere"}, "'nowhere' is not an address"),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_words(change: dict[str, Any], words: str) -> None:
@@ -282,9 +282,9 @@ def test_trusted_addresses_are_replaced_in_one_file(files: AclFiles, disk: Fault
     assert written(disk)["globalWhiteRemoteAddresses"] == ["1.1.1.1", "2.2.2.*"]
     assert len(files.rules(files.contents()).trusted) == 3
     for path in ("/etc/passwd", "/conf/acl/../plain_acl.yml", "/conf/acl/notes.txt"):
-        with pytest.raises(ConfigError, match="is no file of access rules"):
+        with pytest.raises(ConfigError, match="is not a file of access rules"):
             files.set_trusted(["3.3.3.3"], path)
-    with pytest.raises(ConfigError, match="'nowhere' is no address"):
+    with pytest.raises(ConfigError, match="'nowhere' is not an address"):
         files.set_trusted(["nowhere"], None)
 
 

@@ -53,9 +53,9 @@ def test_when_a_message_wants_to_be_delivered(found: dict[str, str], due_ms: int
         ({"TIMER_DELAY_MS": "9", "TIMER_OUT_MS": "9"}, None),
         ({"TIMER_DELAY_SEC": "259201"}, "max delay 259200000ms"),
         ({"TIMER_DELIVER_MS": "9" * 18}, "max delay"),
-        ({"TIMER_DELAY_MS": "soon"}, "TIMER_DELAY_MS is no number"),
-        ({"TIMER_DELAY_MS": "-1"}, "is no number"),
-        ({"TIMER_DELAY_MS": "9" * 30}, "is no number"),
+        ({"TIMER_DELAY_MS": "soon"}, "TIMER_DELAY_MS is not a number"),
+        ({"TIMER_DELAY_MS": "-1"}, "is not a number"),
+        ({"TIMER_DELAY_MS": "9" * 30}, "is not a number"),
     ],
 )
 def test_what_is_due_already_does_not_wait_and_impossible_times_are_refused(

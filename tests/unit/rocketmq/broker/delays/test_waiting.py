@@ -66,7 +66,7 @@ def test_all_others_stay_what_they_are(services: Services, draft: Draft) -> None
 
 def test_what_is_no_level_is_refused(services: Services) -> None:
     for level in ("soon", 1 << 31, "1" * 5000):
-        with pytest.raises(BodyError, match="DELAY is no number"):
+        with pytest.raises(BodyError, match="DELAY is not a number"):
             services.publisher.divert(delayed(level))
     with pytest.raises(RefusedError, match="longer than"):
         services.publisher.divert(delayed(1, more="v" * 32700))

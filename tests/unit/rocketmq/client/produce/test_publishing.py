@@ -318,9 +318,9 @@ def test_what_cannot_be_one_batch(messages: list[Message]) -> None:
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ({"keys": "\udcff.txt"}, "no character"),  # as Python reads a name that is no UTF-8
-        ({"tags": "\ud800"}, "no character"),
-        ({"properties": {"file": "\udcff.txt"}}, "no character"),
+        ({"keys": "\udcff.txt"}, "not a character"),  # as Python reads a name that is not UTF-8
+        ({"tags": "\ud800"}, "not a character"),
+        ({"properties": {"file": "\udcff.txt"}}, "not a character"),
         ({"tags": "a\x02TRAN_MSG\x01true"}, "separates properties"),
         ({"keys": "k\x02"}, "separates properties"),
         ({"keys": ("a", "b\x01c")}, "separates properties"),

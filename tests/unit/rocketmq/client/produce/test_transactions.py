@@ -156,7 +156,7 @@ def test_a_reply_goes_to_the_topic_of_the_cluster() -> None:
     marks = properties.parse(sent.text("i"))
     assert sent.text("b") == "c_REPLY_TOPIC"
     assert (marks["MSG_TYPE"], marks["CORRELATION_ID"]) == ("reply", "id")
-    with pytest.raises(BadMessage, match="no request"):
+    with pytest.raises(BadMessage, match="not a request"):
         hub.does(requests.reply(received(), b"yes"))
 
 
