@@ -116,7 +116,7 @@ def test_a_figure_has_one_value_on_the_page(page: Page) -> None:
 
 def test_rates_and_figures_move_by_themselves(page: Page) -> None:
     page.goto("/topics/orders")
-    expect(page.locator(".tile", has_text="Unfinished")).to_be_visible()
+    expect(page.locator(".tile", has_text="Outstanding")).to_be_visible()
     value = page.locator(".tile").nth(2).locator(".tile-value")
     expect(value).to_have_text(re.compile(r"^[1-9][\d.]*/s$"))
     expect(page.locator("#table-nodes tbody tr").first).to_contain_text(

@@ -28,7 +28,7 @@ DIFFERENCES: dict[str, tuple[str, ...]] = {
         "nsqd mode: topic unknown",
         "upstream requests, nsqd mode: channel",
     ),
-    "A channel that no node has is not found, which is no internal error.": (
+    "A channel that no node has is not found, which is not an internal error.": (
         "channel unknown",
         "nsqd mode: channel unknown",
         "upstream requests, lookupd mode: channel",
@@ -59,7 +59,7 @@ DIFFERENCES: dict[str, tuple[str, ...]] = {
         "startup: bad duration",
         "startup: help",
     ),
-    "A word that is no flag is warned of, as all flags behind it have no effect.": (
+    "A word that is not a flag is warned of, as all flags behind it have no effect.": (
         "startup: positional argument ignored",
     ),
 }

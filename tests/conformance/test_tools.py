@@ -47,7 +47,7 @@ DIFFERENCES: dict[str, tuple[str, ...]] = {
     "An unreachable nsqlookupd is logged in fewer words than Go's HTTP client uses.": (
         "nsq_tail dead lookupd",
     ),
-    "A topic that nsqlookupd does not know yet is no error, and logged as none.": (
+    "A topic that nsqlookupd does not know yet is not an error, and logged as none.": (
         "nsq_tail lookupd unknown topic",
     ),
     "Why a handshake failed is said with the node's address and in full.": (

@@ -113,7 +113,7 @@ NO_FRAMES = {
     "deep JSON": frame(b'{"a":' * 60_000),
     "JSON of another kind": frame(b"[]"),
     "no UTF-8 outside of texts": frame(b'{"code":34,\xff}'),
-    "code that is no number": frame(b'{"code":"x","opaque":1}'),
+    "code that is not a number": frame(b'{"code":"x","opaque":1}'),
     "no header at all": frame(b""),
     "binary header cut short": frame(BINARY_HEADER, kind=1),
     "binary remark longer than the header": frame(

@@ -34,7 +34,7 @@ def test_a_release_takes_what_was_unreleased() -> None:
     ("text", "version", "reason"),
     [
         (TEXT, "0.1.0", "0.1.0 is not newer than 0.1.0 (2026-01-02)"),
-        (TEXT, "1.0", "1.0 is no version such as 1.2.3"),
+        (TEXT, "1.0", "1.0 is not a version such as 1.2.3"),
         (TEXT.replace("- new\n", ""), "0.2.0", "CHANGELOG.md has nothing below Unreleased"),
     ],
 )

@@ -53,6 +53,8 @@ SHOTS = {
     "topics": Shot("/topics"),
     "topics-found": Shot("/topics?topics.find=pay&topics.sort=-waiting"),
     "topic": Shot("/topics/orders"),
+    "topic-alone": Shot("/topics/clicks"),
+    "topic-limits": Shot("/topics/orders", button="Limits"),
     "topic-messages": Shot("/topics/notes?tab=messages"),
     "topic-messages-all": Shot("/topics/orders?tab=messages"),
     "topic-search": Shot("/topics/orders?tab=messages&q=%24.count+%3E+6&in=json"),

@@ -51,7 +51,7 @@ def released(changelog: str, version: str, day: date) -> str:
     first, *releases = parts(changelog)
     part = Part(f"{version} ({day})", first.text)
     if part.release is None:
-        raise ValueError(f"{version} is no version such as 1.2.3")
+        raise ValueError(f"{version} is not a version such as 1.2.3")
     if not first.text:
         raise ValueError("CHANGELOG.md has nothing below Unreleased")
     if releases and part.release <= (releases[0].release or ()):

@@ -27,7 +27,7 @@ from tools.harness.processes import children_cpu_s
 
 from . import built
 
-PYTHONS: Final = ("python3.11", "python3.12", "python3.13")
+PYTHONS: Final = ("python3.11", "python3.12", "python3.13", "python3.14")
 _MB: Final = 1_000_000
 _BAD: Final = re.compile(r"Traceback|Warning:")
 

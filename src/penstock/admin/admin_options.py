@@ -189,6 +189,8 @@ def _check_urls(options: AdminOptions) -> None:
             logger.warning("%s", error)
     if endpoint:
         _check_url("--notification-http-endpoint", endpoint)
+    if options.prometheus_url:
+        _check_url("--prometheus-url", options.prometheus_url)
 
 
 def _check_url(flag: str, url: str) -> None:

@@ -85,7 +85,7 @@ class LimitsApi:
     async def _on_nodes(
         self, asked: str, topic: str, warnings: Warnings
     ) -> dict[str, dict[str, Any]]:
-        """What each node has; ApiError 404 where none has the topic or the channel."""
+        """The settings of each node; ApiError 404 where none has the topic or the channel."""
         addresses = [each.http_address for each in await self._nodes.of_topic(topic, warnings)]
 
         async def ask(address: str) -> dict[str, Any] | str | None:

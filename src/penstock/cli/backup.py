@@ -30,6 +30,7 @@ def run_backup(folder: Path, data_path: Path, *, keep: int) -> None:
         raise PenstockError(f"{data_path} cannot be read: {system_words(error)}") from error
     if not is_one:
         raise ConfigError(f"{data_path} is {NO_DATA_PATH}")
+    _check_folder(folder)
     taken = take(OsDisk(), str(data_path), str(folder), SYSTEM_CLOCK.wall_ns(), BESIDE_TOPICS, keep)
     files = counted(len(taken.manifest.entries), "file")
     print(
@@ -50,12 +51,18 @@ def run_list(folder: Path) -> None:
             )
 
 
+def _check_folder(folder: Path) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError(f"{folder} is not a folder")
+
+
 def run_restore(folder: Path, data_path: Path, moment: str | None) -> None:
     """Put a backup back, by default the newest, and examine it. Raises PenstockError."""
     disk = OsDisk()
+    _check_folder(folder)
     known = manifests.moments(disk, str(folder))
     if not known:
-        raise ConfigError(f"{folder} has no backup")
+        raise ConfigError(f"{folder} has no backup: name the folder that penstock backup wrote to")
     if moment is not None and moment not in known:
         raise ConfigError(f"{folder} has no backup {moment}; it has {', '.join(known[-3:])}")
     path = os.path.abspath(data_path)

@@ -41,7 +41,8 @@ def run_demo(rate: int, events: int | None, *, keep: bool, stay: bool) -> None:
     require_packages("the demo needs", (flights.PACKAGE,), ("spark", "demo"))
     require_spark()
     make_folder(Path("run"), "start the demo in another folder")
-    folder = Path(tempfile.mkdtemp(prefix="demo-", dir="run"))
+    # Since Python 3.12 its path is absolute.
+    folder = Path("run", Path(tempfile.mkdtemp(prefix="demo-", dir="run")).name)
     board = Board(f"Penstock demo · {folder}")
     display = open_display(board)
     demo = _Demo(folder, rate, min(events or flights.FLIGHTS, flights.FLIGHTS), board, display)

@@ -93,7 +93,7 @@ class Daemon:
         answer = parsed(body)
         if not answer:
             asked = SentRequest(method, self.endpoint, asked_for)
-            raise UnexpectedError(PLAIN, asked, "the answer is no JSON object")
+            raise UnexpectedError(PLAIN, asked, "the answer is not a JSON object")
         return answer
 
     def _answered(self, method: str, asked_for: str) -> Reply:

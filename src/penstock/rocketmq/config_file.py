@@ -58,7 +58,7 @@ def store(disk: Disk, path: str, values: Mapping[str, str], fixed: Set[str]) -> 
     try:
         kept = java_properties.loads((before or b"").decode())
     except UnicodeDecodeError:
-        raise ConfigError(f"{path} is no UTF-8") from None
+        raise ConfigError(f"{path} is not UTF-8") from None
     wanted = {**kept, **values}
     text = java_properties.dumps(wanted)
     found = java_properties.loads(text)

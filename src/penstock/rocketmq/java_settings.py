@@ -70,7 +70,7 @@ class JavaSettings:
         except OSError as error:
             raise ConfigError(f"failed to load {path} - {error.strerror}") from error
         except UnicodeDecodeError as error:
-            raise ConfigError(f"failed to load {path} - it is no UTF-8 text") from error
+            raise ConfigError(f"failed to load {path} - it is not UTF-8 text") from error
         except ConfigError as error:
             raise ConfigError(f"failed to load {path} - {error}") from error
         for name in unknown:

@@ -351,7 +351,7 @@ def test_what_waits_on_a_node_that_does_not_answer_stays_in_the_sums() -> None:
     assert newest(history)["depth"] == 1
     series = series_of(history)
     assert series.partial == [0, 0, 1, 1, 0]
-    assert figure(series, "in")[-1] == 0  # what came meanwhile is no rate
+    assert figure(series, "in")[-1] == 0  # what came meanwhile is not a rate
 
 
 def test_groups_of_a_node_that_does_not_answer_keep_their_lag() -> None:

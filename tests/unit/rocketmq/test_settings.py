@@ -67,7 +67,7 @@ def test_files(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     ("content", "says"),
     [
         (b"listenPort=many", r"a\.properties - listenPort must be a number"),
-        (b"\xff", "it is no UTF-8 text"),
+        (b"\xff", "it is not UTF-8 text"),
         (None, r"a\.properties - No such file or directory$"),
     ],
 )
@@ -134,7 +134,7 @@ def test_what_a_killed_process_left_is_removed_and_nothing_else(path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("content", "says"), [(b"\xff", r"x\.properties is no UTF-8"), (b"a=1\n", "would set a too")]
+    ("content", "says"), [(b"\xff", r"x\.properties is not UTF-8"), (b"a=1\n", "would set a too")]
 )
 def test_a_file_stays_that_is_no_text_or_says_what_is_fixed(
     path: Path, content: bytes, says: str

@@ -18,7 +18,7 @@ from penstock.net.http.server.service import Request, Response
 from penstock.net.http.server.v1_api import ApiError, Query
 
 HOUR, DAY = RANGES = ("1h", "24h")
-"""How much of the past is asked for."""
+"""The ranges that nsqadmin itself keeps."""
 _NUMBERS_KEPT: Final = 3
 
 

@@ -1,4 +1,4 @@
-"""What Prometheus has of a topic, channel, group or node: longer than nsqadmin's own day.
+"""A Prometheus's figures of a topic, channel, group or node, for longer than nsqadmin's own day.
 
 Its metrics are those of nsqd (docs/metrics.md). Nodes are told apart by ``instance``, the address
 of their HTTP port.

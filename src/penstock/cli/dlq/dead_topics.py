@@ -44,7 +44,9 @@ async def dead_topics(http: HttpClient, place: NodeAddress) -> list[DeadTopic]:
     except RefusedError as error:
         if not error.is_unknown:
             raise
-        raise NotPenstock(f"{place.shown} is no Penstock node: it has no dead letters") from error
+        raise NotPenstock(
+            f"{place.shown} is not a Penstock node: it has no dead letters"
+        ) from error
     return [DeadTopic(place, each.topic) for each in found]
 
 

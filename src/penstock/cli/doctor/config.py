@@ -164,7 +164,7 @@ def _data_path(where: str, path: str) -> Iterator[Finding]:
         yield error(
             "no-data-path",
             where,
-            f"data_path {path} is no directory",
+            f"data_path {path} is not a directory",
             f"nsqd makes none: mkdir -p {shlex.quote(path)}",
         )
 

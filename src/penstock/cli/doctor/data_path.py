@@ -186,7 +186,7 @@ def _names(store: Store) -> Iterator[Finding]:
                 yield warning(
                     "name",
                     where,
-                    f"{name!r} is no name of a topic or channel",
+                    f"{name!r} is not a name of a topic or channel",
                     "A start leaves it out; correct it.",
                 )
         if topics and is_valid_name(entry.name) and entry.name not in topics:

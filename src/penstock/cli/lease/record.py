@@ -89,7 +89,8 @@ def ask(
         with urllib.request.urlopen(request, timeout=ASK_S, context=tls) as answer:
             return dict(json.load(answer))
     except HTTPError as error:
-        said = error.read(300).decode(errors="replace")
+        with error:
+            said = error.read(300).decode(errors="replace")
         raise RefusedError(f"{url} refuses: {error}: {said}", error.code) from error
     except (OSError, HTTPException, ValueError, TypeError) as error:
         raise LeaseError(f"{url} cannot be asked: {error}") from error

@@ -95,7 +95,7 @@ def stretches(
 def no_log(error: LogError) -> PenstockError:
     """An error for users: NoLog for another nsqd, else the error as it is."""
     if error.status == 404 and error.reason == "NOT_FOUND":
-        return NoLog(f"{error.node} is no Penstock node: it keeps no log that can be read")
+        return NoLog(f"{error.node} is not a Penstock node: it keeps no log that can be read")
     return error
 
 

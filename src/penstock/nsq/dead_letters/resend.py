@@ -36,8 +36,9 @@ WAIT_S: Final = 1.0
 
 
 class Target(NamedTuple):
-    """Where a letter goes: a topic, and there to one channel or (empty) all. Empty: nowhere, it is
-    discarded.
+    """The topic that a letter goes to, and there one channel or (empty) all.
+
+    Without a topic it is discarded.
     """
 
     topic: str

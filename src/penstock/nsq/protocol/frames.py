@@ -225,7 +225,7 @@ class FrameReader:
         size, kind = _prefix.unpack_from(buffer, position)
         # 30 is a message without a body: type, time stamp, attempts and id.
         if kind > MESSAGE or size < (30 if kind == MESSAGE else 4):
-            raise ProtocolError(_UNKNOWN, f"type {kind}, size {size} is no NSQ frame")
+            raise ProtocolError(_UNKNOWN, f"type {kind}, size {size} is not an NSQ frame")
         if size > self.max_frame_size:
             raise ProtocolError(_UNKNOWN, f"size {size} > {self.max_frame_size}")
         return int(position + 4 + size)

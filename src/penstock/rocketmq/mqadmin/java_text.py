@@ -95,7 +95,7 @@ def parse_time(text: str) -> int:
         return int(found.timestamp()) * _MS_PER_S + int(ms)
     except ValueError:
         raise CommandFailed(
-            f"{text!r} is no time: give milliseconds since 1970, or yyyy-MM-dd#HH:mm:ss:SSS"
+            f"{text!r} is not a time: give milliseconds since 1970, or yyyy-MM-dd#HH:mm:ss:SSS"
         ) from None
 
 

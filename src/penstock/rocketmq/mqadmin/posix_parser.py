@@ -116,7 +116,7 @@ class ParsedOptions:
         try:
             return int(value)
         except ValueError:
-            raise CommandFailed(f"--{name} {value.strip()!r} is no whole number") from None
+            raise CommandFailed(f"--{name} {value.strip()!r} is not a whole number") from None
 
     def is_true(self, name: str, default: bool = False) -> bool:
         """A value that is the word true in any case; everything else is false, as in Java."""

@@ -50,7 +50,7 @@ def run(words: Sequence[str]) -> int:
 
 
 def _run(words: list[str]) -> int:
-    if not words:
+    if not words or words == ["help"]:
         print(_overview(), end="")
         return 0
     asks_help = words[0] == "help" and len(words) == 2

@@ -118,7 +118,7 @@ def loads(data: bytes | memoryview) -> Any:
     try:
         text = bytes(data).decode("utf-8")
     except UnicodeDecodeError:
-        raise BodyError("a body that is no UTF-8") from None
+        raise BodyError("a body that is not UTF-8") from None
     reader = _Reader(text)
     value = reader.value(0)
     reader.end()

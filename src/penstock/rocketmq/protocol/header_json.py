@@ -127,7 +127,7 @@ def _decode_oddly(header: bytes) -> _Header:
     try:
         values = fastjson.loads_leniently(header)
     except BodyError as error:
-        raise FrameError(f"a JSON header that is no JSON: {error}") from None
+        raise FrameError(f"a JSON header that is not JSON: {error}") from None
     if not isinstance(values, dict):
         raise FrameError("a JSON header that is not an object")
     fields = values.get("extFields")
@@ -152,5 +152,5 @@ def _number(values: dict[Any, Any], name: str, default: int | None) -> int:
         with suppress(ValueError):
             value = int(value)
     if type(value) is not int or not -(1 << 31) <= value < 1 << 31:
-        raise FrameError(f"a JSON header whose {name} is no 32-bit number: {shortened(value)}")
+        raise FrameError(f"a JSON header whose {name} is not a 32-bit number: {shortened(value)}")
     return value

@@ -68,7 +68,7 @@ def test_a_right_file_has_no_finding(tmp_path: Path, name: str, text: str, progr
         ("a.toml", 'msg_timeout = "1day"', "config-value", "msg_timeout = '1day': "),
         ("a.toml", "max_deflate_level = 12", "config-value", "--max-deflate-level must be [1,9]"),
         ("a.toml", 'msg_timeout = "20m"', "time-outs", "max_msg_timeout 15m0s"),
-        ("a.toml", 'data_path = "TMP/no"', "no-data-path", "is no directory"),
+        ("a.toml", 'data_path = "TMP/no"', "no-data-path", "is not a directory"),
         ("a.toml", f'data_path = "TMP/{"n" * 300}"', "unreadable", "reached: file name too long"),
         ("a.toml", 'tls_cert = "TMP/no.pem"\ntls_key = "TMP/no.key"', "config-value", "no.pem"),
         ("a.toml", 'tcp_address = "4150"', "config-value", "tcp_address: address 4150: missing"),

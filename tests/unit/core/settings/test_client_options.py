@@ -23,7 +23,7 @@ from penstock.core.settings.client_options import (
 from penstock.core.settings.option_kinds import BOOL, INT, STRING, Kind
 from penstock.nsq.client.config import ADDRESS
 
-COLOUR = OneOf("red", "blue", empty="red", refusal="{} is no colour")
+COLOUR = OneOf("red", "blue", empty="red", refusal="{} is not a colour")
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_reading(kind: Kind, text: str, value: Any) -> None:
         (SECONDS, "3000", 'time: missing unit in duration "3000"'),
         (SECONDS, "zz", 'time: invalid duration "zz"'),
         (ADDRESS, "here", "address here: missing port in address"),
-        (COLOUR, "green", '"green" is no colour'),
+        (COLOUR, "green", '"green" is not a colour'),
         (FILE, "/no/such", "no such file or directory"),
         (CODE_ONLY, "x", "invalid value type"),
     ],

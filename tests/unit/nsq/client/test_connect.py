@@ -129,10 +129,10 @@ def test_what_is_missing_has_its_default() -> None:
         (b'{"version":1}', "has version 1"),
         (b'{"tls_v1":"yes"}', 'has tls_v1 "yes"'),
         (b'{"snappy":1}', "has snappy 1"),
-        (b"{", "is no JSON"),
-        (b'{"\xff":1}', "is no JSON"),
-        (b"{}x", "is no JSON"),
-        (b'{"a":' + b"[" * 100_000, "is no JSON"),
+        (b"{", "is not JSON"),
+        (b'{"\xff":1}', "is not JSON"),
+        (b"{}x", "is not JSON"),
+        (b'{"a":' + b"[" * 100_000, "is not JSON"),
     ],
 )
 def test_strange_answers(answer: bytes, reason: str) -> None:

@@ -173,11 +173,11 @@ def test_a_heartbeat_before_an_upgrade_is_not_answered() -> None:
     [
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "unexpected HTTP response; is this the HTTP port"),
         (frames.response(b'{"max_rdy_count":"x"}'), 'has max_rdy_count "x"'),
-        (frames.response(b'{"max_rdy'), "no JSON"),
+        (frames.response(b'{"max_rdy'), "not JSON"),
         (message(1, b"x"), "a message instead of an answer to IDENTIFY"),
         (b"\0\0\0\x01", "an answer of 1 bytes"),
         (b"\x7f\xff\xff\xff", "an answer of 2147483647 bytes"),
-        (b"\0\0\0\x06\0\0\0\x09OK", "no NSQ frame"),
+        (b"\0\0\0\x06\0\0\0\x09OK", "not an NSQ frame"),
         (frames.response(b'{"auth_required":true}'), "Auth Required: the server requires auth"),
     ],
 )
@@ -224,7 +224,7 @@ def test_an_authorization_is_told(caplog: pytest.LogCaptureFixture) -> None:
     assert f'({ADDRESS}) Auth accepted. Identity: "me"  Permissions: 2' in caplog.messages
     node = MemoryNode(auth_required=True)
     node.answers[Auth] = frames.response(b"[]")
-    with pytest.raises(HandshakeFailed, match="the answer to AUTH is no JSON object"):
+    with pytest.raises(HandshakeFailed, match="the answer to AUTH is not a JSON object"):
         talk(begun(Config(auth_secret="s")), node)
 
 

@@ -72,7 +72,7 @@ def test_values_are_read_as_java_reads_them() -> None:
     assert not given.is_true("one")
     assert given.is_true("missing", True)
     assert (given.text("text"), given.number("number"), given.number("missing", 3)) == ("x", 7, 3)
-    with pytest.raises(CommandFailed, match="--text 'x' is no whole number"):
+    with pytest.raises(CommandFailed, match="--text 'x' is not a whole number"):
         given.number("text")
 
 

@@ -90,7 +90,7 @@ def test_times(monkeypatch: pytest.MonkeyPatch) -> None:
     assert java_text.compact_time(1795414285042) == "20261123061125042"
     assert java_text.parse_time("2026-11-23#06:11:25:042") == 1795414285042
     assert java_text.parse_time("7") == 7
-    with pytest.raises(CommandFailed, match="'yesterday' is no time"):
+    with pytest.raises(CommandFailed, match="'yesterday' is not a time"):
         java_text.parse_time("yesterday")
 
 

@@ -171,7 +171,7 @@ def _step(found: re.Match[str]) -> Any:
     try:
         return msgspec.json.decode(found["quoted"], type=str)
     except MALFORMED:
-        raise PathError(f"{found['quoted']} is no JSON text") from None
+        raise PathError(f"{found['quoted']} is not JSON text") from None
 
 
 def _value(text: str) -> Any:

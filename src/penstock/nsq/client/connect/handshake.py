@@ -166,7 +166,7 @@ class Handshake:
             identity, url = found.get("identity", ""), found.get("identity_url", "")
             count = found.get("permission_count", 0)
         except (ValueError, RecursionError, AttributeError):
-            raise self._failed("the answer to AUTH is no JSON object") from None
+            raise self._failed("the answer to AUTH is not a JSON object") from None
         self._tell(
             logging.INFO,
             "protocol",

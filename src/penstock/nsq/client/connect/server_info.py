@@ -49,7 +49,7 @@ class ServerInfo:
         try:
             found = json.loads(answer)
         except (ValueError, RecursionError) as error:
-            raise StrangeAnswerError(f"the answer to IDENTIFY is no JSON: {error}") from error
+            raise StrangeAnswerError(f"the answer to IDENTIFY is not JSON: {error}") from error
         known = [each.name for each in fields(cls) if found.get(each.name) is not None]
         return cls(**{name: _checked(name, found[name]) for name in known})
 

@@ -154,7 +154,7 @@ class Connection(lane.Commands, asyncio.Protocol):
     # --- asyncio's side ------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
+        self.transport = cast(asyncio.Transport, transport)  # uvloop's is not a subclass
         self.transport.set_write_buffer_limits(high=WRITE_HIGH_WATER)
         self.remote_address = show_address(transport.get_extra_info("peername") or "")
         # The IP without a port is client_id and hostname until IDENTIFY (NSQ spec 1.4).

@@ -133,7 +133,7 @@ def _number(text: str) -> float:
 
 
 def _refuse(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no JSON")
+    raise ValueError(f"{word} is not JSON")
 
 
 _decoder = json.JSONDecoder(parse_float=_number, parse_int=_number, parse_constant=_refuse)

@@ -140,7 +140,7 @@ class AclFiles:
         contents = self.contents()
         path = path or self.main
         if path not in contents:
-            raise ConfigError(f"{path} is no file of access rules")
+            raise ConfigError(f"{path} is not a file of access rules")
         self._write(contents, path, {**_mapping(contents[path]), TRUSTED: list(addresses)})
 
     def _file_of(self, contents: Contents, access_key: str) -> str | None:

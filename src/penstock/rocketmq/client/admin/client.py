@@ -115,7 +115,7 @@ def as_object(answer: Command) -> dict[str, Any]:
     """The JSON object in an answer's body. Raises BadAnswer."""
     found = fastjson.loads(answer.body) if answer.body else {}
     if not isinstance(found, dict):
-        raise BadAnswer("the answer is no JSON object: is this a server of RocketMQ?")
+        raise BadAnswer("the answer is not a JSON object: is this a server of RocketMQ?")
     return found
 
 

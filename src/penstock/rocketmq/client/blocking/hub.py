@@ -372,6 +372,9 @@ class BlockingHub(Hub):
         try:
             with urllib.request.urlopen(url, timeout=self.config.request_timeout) as answer:
                 promise.keep(answer.read(1 << 20))
+        except urllib.error.HTTPError as error:
+            error.close()
+            promise.fail(NoNameServer(f"{url}: {error}", PAGE))
         except (urllib.error.URLError, http.client.HTTPException, OSError, ValueError) as error:
             promise.fail(NoNameServer(f"{url}: {error}", PAGE))
         return promise

@@ -66,11 +66,19 @@ TRANSACTION_BITS: Final = 0xC
 HOST_BITS: Final = int(SysFlag.BORN_HOST_IPV6 | SysFlag.STORE_HOST_IPV6)
 
 
+def _format(born: int, store: int) -> str:
+    return f">IIIiiqqiq{born}siq{store}siiqi"
+
+
 class _Fixed(struct.Struct):
     """A record up to the bytes of its body, for addresses of these sizes."""
 
+    # Python 3.15 wants the format here, versions before in ``__init__``.
+    def __new__(cls, born: int, store: int) -> _Fixed:
+        return super().__new__(cls, _format(born, store))  # type: ignore[call-arg]
+
     def __init__(self, born: int, store: int) -> None:
-        super().__init__(f">IIIiiqqiq{born}siq{store}siiqi")
+        super().__init__(_format(born, store))
         self.host_bits = 0
         if born == 16:
             self.host_bits |= int(SysFlag.BORN_HOST_IPV6)

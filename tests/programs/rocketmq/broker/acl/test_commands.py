@@ -115,7 +115,7 @@ def test_trusted_addresses_are_changed_and_count_at_once(
          "'nowhere' is not an address"),
         (Code.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG,
          {"globalWhiteAddrs": "::1", "aclFileFullPath": "/etc/hosts"}, 211,
-         "/etc/hosts is no file of access rules"),
+         "/etc/hosts is not a file of access rules"),
         (Code.DELETE_ACL_CONFIG, {}, 1, ""),
     ],
 )  # fmt: skip

@@ -62,7 +62,7 @@ def test_a_message_tells_one_cluster_and_nothing_of_waiting(
         ({"b": "SCHEDULE_TOPIC_XXXX"}, b"x", 16, "is forbidden"),
         ({"b": "unknown", "c": "nothing"}, b"x", 17, "not exist, apply first please!"),
         ({"e": 4}, b"x", 1, "request queueId[4] is illegal"),
-        ({"e": "many"}, b"x", 1, "no number"),
+        ({"e": "many"}, b"x", 1, "not a number"),
         ({"g": 1 << 63}, b"x", 1, "bits"),
         ({"i": "k\x01" + "v" * 32767 + "\x02"}, b"x", 13, "the message is illegal"),
         ({"i": "k\x01" + "é" * 16384 + "\x02"}, b"x", 13, "the message is illegal"),

@@ -282,7 +282,7 @@ def test_trusted_addresses_are_replaced_in_one_file(files: AclFiles, disk: Fault
     assert written(disk)["globalWhiteRemoteAddresses"] == ["1.1.1.1", "2.2.2.*"]
     assert len(files.rules(files.contents()).trusted) == 3
     for path in ("/etc/passwd", "/conf/acl/../plain_acl.yml", "/conf/acl/notes.txt"):
-        with pytest.raises(ConfigError, match="is no file of access rules"):
+        with pytest.raises(ConfigError, match="is not a file of access rules"):
             files.set_trusted(["3.3.3.3"], path)
     with pytest.raises(ConfigError, match="'nowhere' is not an address"):
         files.set_trusted(["nowhere"], None)

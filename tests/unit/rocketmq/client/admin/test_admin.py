@@ -81,7 +81,7 @@ def test_a_request_and_what_is_made_of_its_answer(
 
 def test_an_answer_that_is_no_object_is_refused() -> None:
     admin = FakeAdmin({Code.GET_BROKER_RUNTIME_INFO: answer([1])})
-    with pytest.raises(BadAnswer, match="no JSON object"):
+    with pytest.raises(BadAnswer, match="not a JSON object"):
         admin.do(admin.ask_json(B, Code.GET_BROKER_RUNTIME_INFO))
 
 

@@ -318,7 +318,7 @@ def test_what_cannot_be_one_batch(messages: list[Message]) -> None:
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ({"keys": "\udcff.txt"}, "not a character"),  # as Python reads a name that is no UTF-8
+        ({"keys": "\udcff.txt"}, "not a character"),  # as Python reads a name that is not UTF-8
         ({"tags": "\ud800"}, "not a character"),
         ({"properties": {"file": "\udcff.txt"}}, "not a character"),
         ({"tags": "a\x02TRAN_MSG\x01true"}, "separates properties"),

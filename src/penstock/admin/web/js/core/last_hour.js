@@ -54,7 +54,8 @@ export function past(page, { topic = "", channel = "", node = "" } = {}) {
   async function ask(signal) {
     const range = isPart ? "1h" : rangeOf(page);
     try {
-      Object.assign(series, await get("/api/history", { ...key, range }, signal), { isMissing: false, range });
+      const told = await get("/api/history", { ...key, range }, signal);
+      Object.assign(series, told, { isMissing: false, range });
     } catch (error) {
       if (error.status !== 404) throw error;
       series.isMissing = true;
@@ -128,7 +129,8 @@ export function pastSection(page, past, id = "charts") {
   const range = rangeOf(page);
   if ((asked.get(page) ?? range) !== range) page.reload();
   asked.set(page, range);
-  const tools = settings.historyInterval > 0 && h("div", { class: "choice", role: "group", "aria-label": "Time" },
+  const look = { class: "choice", role: "group", "aria-label": "Time" };
+  const tools = settings.historyInterval > 0 && h("div", look,
     settings.ranges.map((name) => h("button", {
       key: name, type: "button", "aria-pressed": String(name === range),
       onclick: () => setQuery({ range: name === "1h" ? null : name }),

@@ -132,7 +132,7 @@ export function channelActions(page, stats) {
 }
 
 function limitsButton(page, topic, channel = "") {
-  const changed = (answer) => done(page, answer, `Limits of ${channel || topic} are changed.`, "", NOTHING_DONE);
+  const changed = (answer) => done(page, answer, `Limits of ${channel || topic} are changed.`);
   return button("Limits", { onclick: () => askForLimits(topic, channel, changed) });
 }
 

@@ -8,7 +8,7 @@ import { h } from "../core/dom.js";
 import { clock, count, stamp } from "../core/format.js";
 import { tell } from "../widgets/dialog.js";
 import { filterBox } from "../widgets/list.js";
-import { button, empty, loading, notice } from "../widgets/ui.js";
+import { button, empty, folded, loading, notice } from "../widgets/ui.js";
 import { many } from "./consequences.js";
 import { ALL, limitMenu, move, nodeMenu, placeTools } from "./messages/place.js";
 
@@ -111,12 +111,12 @@ function view(pages, list, tools) {
     page.redraw();
     return () => (pages.isSeen = false);
   };
+  const [ends, ...places] = pages.start ? placeTools(wish.from, pages.typed, node !== ALL) : [];
   return h("div", { class: "browse", key: "browse", onmount: seen },
     h("div", { class: "table-tools" },
       nodeMenu(page, nodes(), node, merges),
-      pages.start && placeTools(wish.from, pages.typed, node !== ALL),
-      limitMenu(limitsOf(node), wish.limit),
-      filterBox(page),
+      ends,
+      folded("Go to, rows, filter", [places, limitMenu(limitsOf(node), wish.limit), filterBox(page)]),
       h("div", { class: "tools" }, tools(answer), button("Refresh", {
         onclick: () => fetchPage(pages), title: found.at && `As it was at ${clock(found.at)}`,
       }))),
@@ -168,7 +168,7 @@ function pagerOfAll(pages, { messages, earlier, later }) {
 
 function rangeOf(messages) {
   if (!messages.length) return "Nothing on this page";
-  const [first, last] = [messages[0], messages.at(-1)].map(({ offset }) => count(offset));
+  const [first, last] = [messages[0], messages.at(-1)].map(({ offset }) => offset);
   if (first === last) return `Offset ${first}`;
   return `${count(messages.length)} messages, offsets ${first} to ${last}`;
 }

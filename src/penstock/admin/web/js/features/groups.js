@@ -60,7 +60,7 @@ function lagTable(page, rows) {
       numeric: true, total: true, value: (row) => row.rate, cell: (row) => rate(row.rate) },
     { name: "age", title: "Age", numeric: true, value: (row) => row.age, cell: ageCell,
       hint: "How long ago the group moved or had nothing to read" },
-    { name: "outlook", title: "Caught up", hint: "When the lag will be gone, if it goes on like this",
+    { name: "outlook", title: "Caught up in", hint: "When the lag will be gone, if it goes on like this",
       early: true, numeric: true, value: ({ verdict }) => verdict.seconds, format: seconds },
     { name: "clients", title: "Clients", numeric: true, total: true,
       value: (row) => (row.kind === "log" ? null : row.clients) },

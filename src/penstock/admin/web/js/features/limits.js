@@ -29,7 +29,8 @@ const CHANNEL = [
   { name: "dead_letter_topic", title: "Then it goes to topic", hint: "%s: the topic's name",
     shown: String, read: String },
 ];
-const OVERFLOW = [["", "as the flag says"], ["refuse", "refuse publishes"], ["drop-oldest", "drop the oldest"]];
+const OVERFLOW = [["", "as the flag says"], ["refuse", "refuse publishes"],
+  ["drop-oldest", "drop the oldest"]];
 
 /**
  * Asks for the limits of a topic, or of a channel of it, and changes those that were edited.
@@ -40,7 +41,8 @@ export async function askForLimits(topic, channel, changed) {
   try {
     told = await get("/api/limits", { topic, channel });
   } catch (error) {
-    tell(error.message === "NOT_OFFERED" ? "Go's nsqd sets limits by its flags alone." : error.message, "bad");
+    const isGo = error.message === "NOT_OFFERED";
+    tell(isGo ? "Go's nsqd sets limits by its flags alone." : error.message, "bad");
     return;
   }
   const fields = channel ? CHANNEL : TOPIC;
@@ -89,7 +91,9 @@ function none(shown, nothing = "any number") {
 function whole(most) {
   return (value, title) => {
     const number = Number(value);
-    if (!/^[0-9]+$/.test(value) || number > most) throw new Error(`${title}: a whole number from 0 to ${count(most)}.`);
+    if (!/^[0-9]+$/.test(value) || number > most) {
+      throw new Error(`${title}: a whole number from 0 to ${count(most)}.`);
+    }
     return number;
   };
 }

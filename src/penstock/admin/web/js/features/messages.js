@@ -6,7 +6,7 @@ import { count, seconds, stamp } from "../core/format.js";
 import { to } from "../core/router.js";
 import { settings } from "../core/settings.js";
 import { ATTEMPTS, messageList, OFFSET } from "../widgets/list.js";
-import { badge, button, empty } from "../widgets/ui.js";
+import { badge, button, empty, folded } from "../widgets/ui.js";
 import { browse } from "./browse.js";
 import { finder } from "./messages/finding.js";
 import { askToReplay } from "./messages/replay.js";
@@ -61,7 +61,7 @@ function topicTab(page, { topic, nodes }) {
   };
   const shown = () => (pages.isOfAll() ? lists.all : lists.one);
   return () => h("div", { key: "messages" },
-    search.bar(),
+    folded("Search", search.bar(), search.isOpen()),
     search.isOpen()
       ? search.results((messages) => lists.found.view(messages),
         (messages) => replayButton(page, topic, lists.found.selected(messages)))
@@ -85,7 +85,7 @@ function detailsInLog({ id, node, offset, timestamp }) {
   return [
     ["Id", id],
     ["Node", node],
-    ["Offset", node && count(offset)],
+    ["Offset", node && String(offset)],
     ["Published", stamp(timestamp)],
   ];
 }

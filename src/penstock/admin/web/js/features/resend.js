@@ -53,7 +53,7 @@ export function discard(page, what) {
     title: `Discard ${many(letters, "dead letter")}?`,
     body: letters === 1 ? "It leaves this list. No channel gets it any more."
       : "They leave this list. No channel gets them any more.",
-    losses: [`${many(letters, "dead letter")} ${letters === 1 ? "is" : "are"} gone once the log lets go of them`],
+    losses: [`${many(letters, "dead letter")} ${letters === 1 ? "is" : "are"} discarded`],
     typed: chosen ? null : topic,
     action: "Discard",
     kind: "danger",

@@ -200,7 +200,7 @@ function nodes({ page, name, whole: stats, flows, queues }) {
     hasZones(stats) && deliveryColumn(stats),
     ...latencyColumns(stats),
   ].filter(Boolean);
-  return section({ title: "Channel message queue", id: "nodes" }, table(page, {
+  return section({ title: "Nodes", id: "nodes" }, table(page, {
     id: "nodes", columns, rows: stats.nodes, key: (row) => row.node, sort: "node",
     totals: stats.nodes.length > 1, caption: `Channel ${name} on each node`, kind: staleKind,
   }));

@@ -119,7 +119,8 @@ function sum(label, value, column = null, chart = null, kind = "") {
 function nodesTile(nodes, missing, brokers, versions) {
   const dialects = brokers > 0 && `${count(nodes)} NSQ, ${count(brokers)} RocketMQ`;
   return tile({ label: "Nodes", value: count(nodes + brokers), href: to.nodes(),
-    kind: missing ? "bad" : "", hint: missing ? `${count(missing)} missing` : dialects || versions });
+    kind: missing ? "bad" : "",
+    hint: missing ? `${count(missing)} missing` : dialects || `NSQ ${versions}` });
 }
 
 /** The topics of both dialects, each once. */

@@ -119,7 +119,7 @@ function described(told) {
       ["Group", known(groups, (group) =>
         h("a", { href: to.groups({ "groups.find": group }) }, group))],
       ["This run began", told.started ? `${ago(told.started)}, ${count(told.batches)} batches` : null],
-      ["Told", `${seconds(told.age)} ago`],
+      ["Last report", `${seconds(told.age)} ago`],
       ["Nodes", known(told.nodes, (node) => nodeLink({ node }))],
       ["Query", h("span", { class: "mono" }, told.id)],
     ]),

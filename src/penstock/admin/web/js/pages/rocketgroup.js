@@ -113,7 +113,7 @@ function queues({ page, name, told }) {
     number("lag", "Lag"),
     agoColumn("last_ms", "Consumed up to", "When the message was stored that it has consumed last"),
     { name: "holder", title: "Held by", value: (row) => row.held?.client ?? "", cell: holder },
-    { name: "cached", title: "In hand", hint: "Messages that the member has pulled and not finished",
+    { name: "cached", title: "Cached", hint: "Messages that the member has pulled and not finished",
       numeric: true, total: true, value: (row) => row.held?.cached },
   ];
   return section({ title: "Queues", id: "queues" }, table(page, {

@@ -91,15 +91,17 @@ function overviewTab(page, { items, groups, lag, topics, brokers, name_servers: 
       tile({ label: "Out", value: rate(sum((each) => each.out)),
         hint: `${short(sum((each) => each.out_today))} today` })),
     alerts(page, worstFirst(items)),
-    history.times.length > 0 && section({ title: hourTitle(history), id: "charts" }, h("div", { class: "charts" },
-      chart({ title: "Lag", unit: "messages", times: history.times, series: [
-        { name: "of all groups", values: history.lag },
-      ] }),
-      chart({ title: "Traffic", unit: "rate", times: history.times, series: [
-        { name: "in", values: history.in },
-        { name: "out", values: history.out },
-      ] }))),
+    history.times.length > 0 && section({ title: hourTitle(history), id: "charts" }, charts(history)),
   ];
+}
+
+function charts({ times, lag, in: came, out }) {
+  return h("div", { class: "charts" },
+    chart({ title: "Lag", unit: "messages", times, series: [{ name: "of all groups", values: lag }] }),
+    chart({ title: "Traffic", unit: "rate", times, series: [
+      { name: "in", values: came },
+      { name: "out", values: out },
+    ] }));
 }
 
 // --- topics --------------------------------------------------------------------------------------

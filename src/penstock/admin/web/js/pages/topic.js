@@ -202,7 +202,7 @@ function figures({ whole: stats, queues }, hour, now) {
     tile({ label: "Backlog", value: count(now.waiting), kind,
       hint: `waiting, ${memoryText(stats, queues) || `${count(stats.depth)} of them in the topic itself`}`,
       chart: sparkline(hour.waiting, { title: "Backlog" }) }),
-    tile({ label: "Unfinished", value: count(held(...all)), kind,
+    tile({ label: "Outstanding", value: count(held(...all)), kind,
       hint: `waiting, in flight or deferred in ${many(all.length, "channel")}` }),
     tile({ label: "In", value: rate(now.in), hint: `${short(stats.message_count)} so far`,
       chart: sparkline(hour.in, { title: "Messages published a second" }) }),
@@ -237,7 +237,7 @@ function nodes({ page, name, whole: stats, flows, queues }) {
     settings.isAdmin && settings.lookupds.length > 0 && { name: "tombstone", title: "", plain: true,
       numeric: true, cell: (row) => !row.lost && tombstoneAction(page, name, row.node, row) },
   ].filter(Boolean);
-  return section({ title: "Topic message queue", id: "nodes" }, table(page, {
+  return section({ title: "Nodes", id: "nodes" }, table(page, {
     id: "nodes", columns, rows: stats.nodes, key: (row) => row.node, sort: "node",
     totals: stats.nodes.length > 1, caption: `Topic ${name} on each node`, kind: staleKind,
   }));
@@ -264,7 +264,7 @@ function channels(state, now) {
     ...latencyColumns(stats),
   ].filter(Boolean);
   const tools = createForm(page, { topic: name });
-  return section({ title: "Channel message queues", id: "channels", tools }, table(page, {
+  return section({ title: "Channels", id: "channels", tools }, table(page, {
     id: "channels", columns, rows, key: (row) => row.channel_name, sort: "channel",
     filter: rows.length > 8, totals: rows.length > 1, caption: `Channels of topic ${name}`,
     kind: (row) => classes(levelOf(judged(row)), staleKind(row)),
@@ -298,6 +298,6 @@ function channelCell(row, verdicts) {
 
 function readers({ page, readers: { groups, problem } }) {
   if (!groups.length && !problem) return null;
-  return section({ title: "Readers of the log", id: "readers" },
+  return section({ title: "Log readers", id: "readers" },
     problem && notice("warn", problem), groups.length > 0 && groupsTable(page, groups));
 }

@@ -2,7 +2,7 @@
 
 import { get } from "../core/api.js";
 import { h } from "../core/dom.js";
-import { bytes, count } from "../core/format.js";
+import { bytes } from "../core/format.js";
 import { setQuery } from "../core/router.js";
 import { bodyOf, bodyView, firstLine } from "./body.js";
 import { button, classes, empty, facts } from "./ui.js";
@@ -13,7 +13,7 @@ const ROOMY = "(min-width: 900px)";
 
 /** The column of what is listed in the order of the log. */
 export const OFFSET = {
-  name: "offset", title: "Offset", numeric: true, turns: true, cell: ({ offset }) => count(offset),
+  name: "offset", title: "Offset", numeric: true, turns: true, cell: ({ offset }) => String(offset),
 };
 /** The column of what is delivered more than once. */
 export const ATTEMPTS = {

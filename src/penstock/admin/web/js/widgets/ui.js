@@ -128,6 +128,14 @@ export function keys(...names) {
   return h("span", { class: "keys" }, names.map((name) => h("kbd", {}, name)));
 }
 
+const narrow = matchMedia("(max-width: 640px)");
+
+/** Controls that a phone folds away under a title, unless they are in use. */
+export function folded(title, content, isInUse = false) {
+  if (!narrow.matches) return content;
+  return h("details", { class: "folded", key: title, open: isInUse }, h("summary", {}, title), content);
+}
+
 /** A quiet placeholder while the first load runs. */
 export function loading(text = "Loading") {
   return h("div", { class: "loading", role: "status" }, h("span", { class: "hidden" }, text));

@@ -98,7 +98,7 @@ def _line(message: Received, charset: str, *, with_body: bool) -> str:
     try:
         body = message.body.decode(charset, "replace") if with_body else "NOT PRINT BODY"
     except LookupError:
-        raise CommandFailed(f"--charsetName {charset!r} is no encoding, give UTF-8") from None
+        raise CommandFailed(f"--charsetName {charset!r} is not an encoding, give UTF-8") from None
     return f"MSGID: {message.id} {message_text(message)} BODY: {body}\n"
 
 

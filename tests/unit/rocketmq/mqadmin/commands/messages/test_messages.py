@@ -185,7 +185,7 @@ def test_what_is_printed_of_a_queue(
 
 
 def test_an_encoding_that_there_is_not(admin: FakeAdmin) -> None:
-    with pytest.raises(CommandFailed, match="'klingon' is no encoding"):
+    with pytest.raises(CommandFailed, match="'klingon' is not an encoding"):
         printed(printing.print_msg, admin, **T, charsetName="klingon")
 
 
