@@ -152,7 +152,7 @@ def test_settings_from_flags(tmp_path: Path) -> None:
     flags: dict[str, Any]
     for flags, said in (
         ({"rocketmq_address": "x"}, "--rocketmq-address=x"),
-        ({"rocketmq_namesrv_addresses": ("x",)}, "no host:port"),
+        ({"rocketmq_namesrv_addresses": ("x",)}, "is not a host:port"),
         ({"rocketmq_config": "/nowhere"}, "failed to load"),
         ({"rocketmq_config": str(slave)}, "brokerRole=SLAVE is for mqbroker"),
     ):
