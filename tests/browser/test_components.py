@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ from tools.browser.watching import Watcher
 
 from .conftest import OpenPage, StartAdmin
 
+WEB = files("penstock.admin") / "web"
 COMPONENTS = Path(__file__).with_name("components.js")
 PATH = "/lookup"
 FIRST = "tbody tr > :first-child"
@@ -24,6 +27,14 @@ Object.defineProperty(window, "localStorage", {
   get() { throw new DOMException("denied", "SecurityError"); },
 });
 """
+
+
+@pytest.fixture
+def open_page(open_page: OpenPage, start_admin: StartAdmin) -> OpenPage:
+    """Opens pages of an nsqadmin that serves their files one by one, not as a bundle, so that a
+    test can put another in the place of one.
+    """
+    return partial(open_page, url=start_admin(f"--dev-static-dir={WEB}"))
 
 
 def show(page: Page, query: str = "") -> None:
