@@ -37,6 +37,12 @@ def open_page(open_page: OpenPage, start_admin: StartAdmin) -> OpenPage:
     return partial(open_page, url=start_admin(f"--dev-static-dir={WEB}"))
 
 
+@pytest.fixture
+def page(open_page: OpenPage) -> Page:
+    """A page of that nsqadmin."""
+    return open_page()
+
+
 def show(page: Page, query: str = "") -> None:
     """Opens the page of components.js."""
     page.route(
