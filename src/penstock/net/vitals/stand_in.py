@@ -7,6 +7,7 @@ program is: /live, /ping, /ready and /metrics. Everything else waits, as it woul
 
 from __future__ import annotations
 
+import select
 import socket
 import threading
 from collections.abc import Callable
@@ -59,7 +60,11 @@ class StandIn:
                     each.close()
 
     def _answer_one(self, listening: socket.socket) -> None:
-        listening.settimeout(LOOK_S)
+        select.select((listening,), (), (), LOOK_S)
+        # Once the loop goes on, it takes the next connections itself.
+        if not self._held_up_ns():
+            return
+        listening.setblocking(False)
         with suppress(OSError):
             client, _ = listening.accept()
             with client:
