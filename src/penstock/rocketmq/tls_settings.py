@@ -19,7 +19,7 @@ class TlsSettings(JavaSettings):
     tls_mode: str = "permissive"
     """``disabled``, ``permissive`` (TLS for those who begin with it) or ``enforcing``."""
     tls_cert_path: str = ""
-    """The certificate (PEM); without it there is no TLS."""
+    """The certificate (PEM); without it TLS is off."""
     tls_key_path: str = ""
     """The certificate's key (PEM)."""
     tls_need_client_auth: str = "none"
