@@ -514,9 +514,7 @@ cdef class Sends(Producer):
         self.publisher = publisher
         self.sends = sends
         self.topics = sends.topics
-        self.body_max = sends.settings.max_message_size
         self.cluster = sends.cluster_property.encode()
-        self.answers = sends.answers
         self.born_host, self.store_host = born_host, sends.store_host
         self.id_digits = sends.id_digits
         self.scratch = bytearray()
@@ -533,6 +531,8 @@ cdef class Sends(Producer):
         cdef Py_ssize_t at = 0, size
         cdef list opened = []
         cdef bint is_reading = self.is_reading
+        # Administrators change the broker's properties while it runs.
+        self.body_max, self.answers = self.sends.settings.max_message_size, self.sends.answers
         version = self.topics.version.counter
         if version != self.version:
             self.version, self.name = version, None
@@ -625,6 +625,7 @@ cdef class Sends(Producer):
             count = 1
         joint.parts.append(new_part(self, kind, send.opaque, count))
         self.owed += 1
+        self.serialization = self.sends.serializations[kind]
         return size
 
     cdef Stored joint(self, Py_ssize_t queue, Py_ssize_t size, list opened):
@@ -669,7 +670,8 @@ cdef class Sends(Producer):
         cdef Py_ssize_t fixed = 0, digits = PyBytes_GET_SIZE(self.id_digits) + 17, start, ids, place
         for piece in pieces:
             fixed += PyBytes_GET_SIZE(<bytes>piece)
-        if self.answered is None or not self.outgoing or self.outgoing[len(self.outgoing) - 1] is not self.answered:
+        last = self.outgoing[len(self.outgoing) - 1] if self.outgoing else None
+        if last is None or last is not self.answered:
             self.answered = bytearray()
             self.outgoing.append(self.answered)
         start = len(self.answered)

@@ -154,6 +154,7 @@ class _Plain:
     counter = 1
     cluster_property = _SENDS.cluster_property
     store_host, id_digits = host_bytes(_HOST), host_digits(_HOST).encode()
+    serializations = (0, 1)
     answers = ((b"[", b"", b"ids", b"queue", b"offset", b"]"),) * 2
     shared_text = staticmethod(_SENDS.shared_text)
 

@@ -54,8 +54,21 @@ class PlainSends:
         self.shared_text = sends.shared_text
         self.store_host = host_bytes(sends.store.address)
         self.id_digits = host_digits(sends.store.address).encode()
-        self.answers = tuple(_pieces(sends, kind) for kind in Serialization)
+        self.serializations = tuple(Serialization)
         self._sends = sends
+        self._answers: dict[tuple[str, bool], tuple[tuple[bytes, ...], ...]] = {}
+
+    @property
+    def answers(self) -> tuple[tuple[bytes, ...], ...]:
+        """The pieces of an answer in each serialisation, with the broker's own fields as they are
+        set now.
+        """
+        key = self.settings.region_id, self.settings.trace_on
+        found = self._answers.get(key)
+        if found is None:
+            found = tuple(_pieces(self._sends, kind) for kind in Serialization)
+            self._answers = {key: found}
+        return found
 
     @staticmethod
     def are_served(sends: Sends, acl: Acl | None) -> bool:

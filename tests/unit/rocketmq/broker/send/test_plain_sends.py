@@ -263,6 +263,25 @@ async def test_a_topic_that_changes_is_looked_at_again(tmp_path: Path) -> None:
     await both_ways(tmp_path, play)
 
 
+async def test_properties_of_the_broker_that_change_while_it_runs(tmp_path: Path) -> None:
+    async def play(site: Site) -> list[list[bytes]]:
+        answers = await site.play([sent(number, JSON) for number in range(4)])
+        site.settings.max_message_size = 8
+        site.settings.region_id, site.settings.trace_on = "Other", False
+        answers += await site.play([sent(4, JSON), sent(5, BINARY, body=b"nine chars")])
+        assert site.connection.serialization is BINARY
+        return answers + await site.play([sent(6, BINARY), sent(7, JSON)])
+
+    await both_ways(tmp_path, play)
+
+
+async def test_a_client_is_asked_in_the_serialisation_that_it_used_last(site: Site) -> None:
+    await site.play([sent(1, JSON)])
+    for number, kind in enumerate((BINARY, JSON, BINARY)):
+        await site.play([sent(number, kind)])
+        assert site.connection.serialization is kind
+
+
 async def test_a_full_topic_and_a_broken_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
