@@ -33,10 +33,10 @@ DAEMONS = {"nsqlookupd", "nsqd", "mqnamesrv", "mqbroker"}
 CONSUMED = {"curl", "nsq_tail"}
 """Programs whose commands a reader gives one after another, beside penstock's that end."""
 RUN_ELSEWHERE = {
+    "make run": "tests/spark/programs/test_demo.py runs the command of this target",
+    "make test": "it runs this test",
     "python3 -m venv venv && . venv/bin/activate && pip install .": "tests/release/test_fresh.py",
     "penstock up": "tests/programs/cli/test_up.py",
-    "pip wheel": "tests/release/test_built.py builds the same from the clone",
-    "pip install dist/penstock_mq-*.whl": "tests/release/test_fresh.py",
     "penstock pipeline run archive": "tests/spark/test_archive.py",
     "penstock pipeline init metrics": "tests/spark/test_tutorial.py",
     "penstock pipeline test metrics.toml": "tests/spark/test_tutorial.py",
