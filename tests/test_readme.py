@@ -160,6 +160,10 @@ def test_it_is_read_in_one_go() -> None:
     assert README.read_text(encoding="utf-8").count("\n") <= 150
 
 
+def test_it_opens_with_the_two_commands() -> None:
+    assert commands(README)[:2] == [["make", "run"], ["make", "test"]]
+
+
 def test_every_command_is_run_by_a_test() -> None:
     ending = {("penstock", "replay")}
     left = [
