@@ -47,7 +47,6 @@ from penstock.broker.topic import Topic
 from penstock.core.clock import Clock
 from penstock.core.errors import DiskFullError, DiskHangsError, ExitingError, StorageError
 from penstock.core.units import MILLISECOND, SECOND
-from penstock.net.wakefulness import Wakefulness
 from penstock.node.replicas import Replicas
 from penstock.node.sync_place import SyncPlace
 from penstock.storage.durability import Durability
@@ -135,7 +134,6 @@ class Commits:
         self._loop = asyncio.get_running_loop()
         if hand is not None:
             hand.answers.append(self._tell_disk_answers)
-        self._wakefulness = Wakefulness(self._loop)
 
     def publish(
         self,
@@ -160,8 +158,6 @@ class Commits:
         if self.is_idle:
             self._at_once_left -= 1
             self._commit_topic(topic, self._clock.monotonic_ns())
-            # Its producer waits for the OK and publishes again at once.
-            self._wakefulness.extend()
             return
         self._dirty[topic] = None
         if self._read is not None:
