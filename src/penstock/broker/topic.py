@@ -67,8 +67,8 @@ class Topic:
     __slots__ = ("__weakref__", "_alarms", "_chance", "_clock", "_deleted", "_drops_oldest",
                  "_last_queue", "_limiter", "_observers", "_options", "_unseen", "channels",
                  "config", "dropped_count", "ephemeral", "exiting", "gated", "group_ages", "groups",
-                 "head", "journal", "log", "message_bytes", "message_count", "name", "paused",
-                 "queues", "refused_count", "retention", "spread", "staged", "time",
+                 "head", "is_held_up", "journal", "log", "message_bytes", "message_count", "name",
+                 "paused", "queues", "refused_count", "retention", "spread", "staged", "time",
                  "writers")  # fmt: skip
 
     def __init__(
@@ -102,6 +102,7 @@ class Topic:
         self.refused_count = 0  # messages of publishes for which a full topic had no room
         self.dropped_count = 0  # messages that were let go for want of room
         self.exiting = False
+        self.is_held_up = False  # publishes wait for the disk, and none may join them
         self.config = TopicConfig(name, bounds, options)
         self.retention: Retention | None = None  # its own: unread messages are not kept longer
         self._observers = observers
@@ -175,7 +176,7 @@ class Topic:
     @property
     def joins(self) -> bool:
         """True if publishes to a queue may be staged as one: nothing looks at each."""
-        return self._limiter is None and not self.ephemeral
+        return self._limiter is None and not self.ephemeral and not self.is_held_up
 
     @property
     def _is_plain(self) -> bool:

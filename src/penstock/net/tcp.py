@@ -19,6 +19,7 @@ from penstock.core.errors import PenstockError
 from penstock.core.reasons import system_words
 from penstock.net.address import preferred, show_address, split_host_port
 from penstock.net.gate import Gate, ProtocolFactory
+from penstock.net.tasks import spawn
 
 BACKLOG = 1024
 ACCEPT_AT_ONCE = 8
@@ -34,8 +35,9 @@ class ListenError(PenstockError):
 class Listener:
     """An open listening socket."""
 
-    def __init__(self, server: asyncio.Server, sock: socket.socket) -> None:
+    def __init__(self, server: asyncio.Server, sock: socket.socket, gate: Gate) -> None:
         self._server = server
+        self._gate = gate
         self._path = sock.getsockname() if sock.family == socket.AF_UNIX else None
         self.address = show_address(sock.getsockname())
         self.port = sock.getsockname()[1] if self._path is None else -1
@@ -47,6 +49,14 @@ class Listener:
         if not sockets:
             raise OSError(errno.EBADF, os.strerror(errno.EBADF))
         return socket.socket(fileno=os.dup(sockets[0].fileno()))
+
+    def adopt(self, client: socket.socket) -> None:
+        """Serve a connection that another thread has accepted; called in the loop."""
+        if self._server.is_serving():
+            loop = asyncio.get_running_loop()
+            spawn(loop.connect_accepted_socket(self._gate, client), "a connection")
+        else:
+            client.close()
 
     async def close(self) -> None:
         """Stop accepting; open connections are their owners' affair. May be called again."""
@@ -107,7 +117,7 @@ async def serve(
     else:
         server = await loop.create_server(gate, sock=sock, backlog=ACCEPT_AT_ONCE, ssl=ssl)
     sock.listen(BACKLOG)  # again: the loop has set its own number
-    listener = Listener(server, sock)
+    listener = Listener(server, sock, gate)
     log.info("%s: listening on %s", what, listener.address)
     return listener
 

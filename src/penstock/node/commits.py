@@ -7,8 +7,9 @@ one. Where followers are to have a message before its OK, both are served when t
 
 Theory of operation, in two tables. The first says when a publish is committed. All that a
 connection publishes between ``hold`` and ``release`` counts as one publish. ``MANY`` publishes are
-committed in any state; those to an occupied topic wait until it is vacated, and those that a disk
-which hangs did not take wait until it answers.
+committed in any state; those to an occupied topic wait until it is vacated. Those that a disk which
+hangs did not take wait until it answers, with those that come to their topic meanwhile, up to
+``HELD_UP_BYTES_MAX``.
 
     state                        event                  then
     n share the pass             publish                n + 1 share the pass
@@ -71,6 +72,10 @@ MANY: Final = 4096
 would take a hundred times their bytes."""
 
 
+HELD_UP_BYTES_MAX: Final = 256 * 1024 * 1024
+"""The most bytes that may wait for a disk that does not answer; more publishes are refused."""
+
+
 GATHER_NS_MAX: Final = 2 * MILLISECOND
 """The longest time that a sync is put off for more publishes to share it."""
 _GATHER_SHARE: Final = 4  # times what the last sync took
@@ -126,7 +131,8 @@ class Commits:
         """Publishes since the last commit."""
         self._occupied: set[Topic] = set()
         self._held_up: dict[Topic, list[Staged]] = {}
-        """The publishes of topics that are occupied because the disk does not answer."""
+        """Publishes that the disk did not take; others to these topics wait behind them."""
+        self._held_up_bytes = 0
         self._syncs: defaultdict[Topic, _Syncs] = defaultdict(_Syncs)
         self._moved = asyncio.Event()
         """Set when a topic is vacated, and when the state of its syncs has changed."""
@@ -154,6 +160,9 @@ class Commits:
             if refusal is not None:
                 done(refusal)
                 return
+        if self._held_up and (full := self._hold_back(topic, records)):
+            done(full)
+            return
         topic.stage(records, delay_ns, done, queue)
         if self.is_idle:
             self._at_once_left -= 1
@@ -178,13 +187,20 @@ class Commits:
 
     def joined(self) -> None:
         """Count a publish that has joined another, which is staged."""
-        if self._in_pass:  # else the topic is occupied, and its publishes wait for ``vacate``
+        if self._in_pass:  # else the topic's publishes wait, for ``vacate`` or the disk
             self._in_pass += 1
 
     @property
     def is_idle(self) -> bool:
         """True if nobody is there to share a write with: then no topic has staged publishes."""
-        return self._at_once_left > 0 and self._read is None and not self._occupied
+        is_free = not self._occupied and not self._held_up
+        return self._at_once_left > 0 and self._read is None and is_free
+
+    def _waits(self, topic: Topic | None) -> bool:
+        """True if publishes to a topic, or to any, are staged and not committed for now."""
+        if topic is None:
+            return bool(self._occupied or self._held_up)
+        return topic in self._occupied or topic in self._held_up
 
     def hold(self) -> None:
         """Commit nothing until ``release``: a connection takes all that it has read."""
@@ -220,7 +236,7 @@ class Commits:
         now = self._clock.monotonic_ns()
         for topic in dirty:
             # A large write is prepared for the log's present end: publishes wait for ``vacate``.
-            if topic in self._occupied:
+            if self._waits(topic):
                 self._dirty[topic] = None
             else:
                 self._commit_topic(topic, now)
@@ -238,7 +254,20 @@ class Commits:
         if not self._held_up:
             logger.error("the disk does not answer: publishes wait")
         self._held_up[topic] = staged
-        self._occupied.add(topic)
+        self._held_up_bytes += _nbytes(staged)
+        topic.is_held_up = True
+
+    def _hold_back(self, topic: Topic, records: Records) -> StorageError | None:
+        """Count a publish to a topic that is held up; the error if it is too much."""
+        if topic not in self._held_up:
+            return None
+        self._held_up_bytes += records.nbytes
+        if self._held_up_bytes <= HELD_UP_BYTES_MAX:
+            return None
+        self._held_up_bytes -= records.nbytes
+        return DiskHangsError(
+            f"{topic.name}: the disk does not answer, and {self._held_up_bytes} bytes wait for it"
+        )
 
     def _tell_disk_answers(self) -> None:
         """Called in the thread of the disk."""
@@ -247,14 +276,18 @@ class Commits:
 
     def _disk_answers(self) -> None:
         """Commit what has waited for the disk."""
-        held_up, self._held_up = self._held_up, {}
-        if held_up:
+        if self._held_up:
             logger.info("the disk answers again")
-        for topic, staged in held_up.items():
+        self._take_up()
+
+    def _take_up(self) -> None:
+        """Commit what was held up, but for topics that are occupied, and what else has waited."""
+        for topic in [each for each in self._held_up if each not in self._occupied]:
+            topic.staged[:0] = self._held_up.pop(topic)
             # Not before: none may join those that were encoded already.
-            topic.staged[:0] = staged
+            topic.is_held_up = False
+            self._held_up_bytes -= _nbytes(topic.staged)
             self._dirty[topic] = None
-            self._occupied.discard(topic)
         self._moved.set()
         self.commit()
 
@@ -326,8 +359,7 @@ class Commits:
     def vacate(self, topic: Topic) -> None:
         """Commit the publishes that have waited."""
         self._occupied.discard(topic)
-        self._moved.set()
-        self.commit()
+        self._take_up()
 
     def _sync_soon(self, topic: Topic, outcomes: list[Outcome]) -> None:
         """Sync for these and those who wait, with those who are about to."""
@@ -415,13 +447,13 @@ class Commits:
         Publishes that still wait for copies are answered that the node exits.
         """
         self.commit()
-        owing = dict.fromkeys([*self._occupied, *self._not_at_rest(None)])
+        owing = dict.fromkeys([*self._occupied, *self._held_up, *self._not_at_rest(None)])
         await asyncio.gather(*map(self._answer_owed, owing))
         if self._replicas is not None:
             self._replicas.abandon()
 
     async def _answer_owed(self, topic: Topic) -> None:
-        await self._until(lambda: topic not in self._occupied)
+        await self._until(lambda: not self._waits(topic))
         await self._end_of_sync(topic)
         await self._end_of_sync(topic)  # of those who came meanwhile
 
@@ -438,9 +470,7 @@ class Commits:
         """Commit what is staged and wait for the syncs under way. Nobody may publish to the topic,
         or to any, meanwhile. Publishes that still wait for copies are answered that it exits.
         """
-        await self._until(
-            lambda: not self._occupied if topic is None else topic not in self._occupied
-        )
+        await self._until(lambda: not self._waits(topic))
         self.commit()
         while busy := self._not_at_rest(topic):
             self._moved.clear()
@@ -509,6 +539,10 @@ def _answer(
     _tell(outcomes, error)
     if not few:
         _serve(topic, now)
+
+
+def _nbytes(staged: list[Staged]) -> int:
+    return sum([each.records.nbytes for each in staged])
 
 
 def _tell(outcomes: list[Outcome], error: StorageError | None) -> None:

@@ -79,8 +79,7 @@ class Node:
         )
         self.vitals = Vitals(program, clock, health=lambda: self.health)
         self.vitals.checks.append(self._missing)
-        held_up_ns = self._disk.hand.held_up_ns if self._disk is not None else lambda: 0
-        self.stand_in = StandIn(self.vitals, held_up_ns)
+        self.stand_in = StandIn(self.vitals, lambda: 0 if hand is None else hand.held_up_since_ns)
         metrics = NodeMetrics(
             broker,
             lambda: self.health,

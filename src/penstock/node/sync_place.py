@@ -7,7 +7,6 @@ the loop up once, for as long as patience lasts.
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from functools import partial
 from typing import Final
 
@@ -54,13 +53,15 @@ class SyncPlace:
             threads.run(work, done)
         else:
             loop, outcome = asyncio.get_running_loop(), list[Exception | None]()
-            with suppress(DiskHangsError):
+            try:
                 hand.do(
                     "sync",
                     lambda: threads.run_here(work, outcome.append),
                     lambda: loop.call_soon_threadsafe(done, outcome[0]),
                 )
-                done(outcome[0])
+            except DiskHangsError:
+                return  # the hand tells, when it has ended
+            done(outcome[0])
 
     def _run(self, work: threads.Work) -> None:
         began_ns = self._clock.monotonic_ns()

@@ -15,12 +15,12 @@ from penstock.broker.progress import ChannelSettings, TopicSettings
 from penstock.broker.publish.bounds import Bounds, Overflow
 from penstock.broker.topic_config import TopicConfig
 from penstock.core.chance import SystemChance
-from penstock.core.errors import DiskFullError, LockedError, StorageError
+from penstock.core.errors import DiskFullError, DiskHangsError, LockedError, StorageError
 from penstock.core.units import HOUR, SECOND
 from penstock.storage.retention import Retention
 from penstock.storage.store import Store
 from penstock.testing.clock import FakeClock
-from penstock.testing.disk import Operation
+from penstock.testing.disk import FaultyFile, Operation
 from tests.unit.broker.conftest import TIMEOUT, Reader, World, log_of
 
 FAILED_SAVE = "TOPIC(t): failed to write down progress - "
@@ -275,6 +275,32 @@ def test_a_failing_trim_is_a_problem_until_it_works(caplog: pytest.LogCaptureFix
     assert world.broker.health is None
     world.restart()
     assert world.channel().state.depth == 0
+
+
+def test_what_a_disk_that_hangs_did_not_take_is_done_later_and_no_problem(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The disk itself says how long it hangs."""
+
+    def hang(self: FaultyFile, *_: object) -> None:
+        raise DiskHangsError(f"{self.path}: the disk has not answered for 0.3 s")
+
+    world = World(file_bytes=300)
+    world.channel()
+    world.fill(20)
+    world.channel().empty()
+    with monkeypatch.context() as patch:
+        for operation in ("append", "sync"):
+            patch.setattr(FaultyFile, operation, hang)
+        world.broker.save()
+        world.broker.trim()
+    assert (world.broker.health, caplog.messages) == (None, [])
+    assert log_of(world.topic).start_offset == 0, "nothing goes before the journal says so"
+    assert world.topic.changed
+    world.broker.trim()
+    assert log_of(world.topic).start_offset > 10
+    world.broker.save()
+    assert not world.topic.changed
 
 
 def test_close_and_open_keep_everything(world: World) -> None:

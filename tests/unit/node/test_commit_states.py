@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from penstock.core.clock import SYSTEM_CLOCK
-from penstock.core.errors import StorageError
+from penstock.core.errors import DiskHangsError, StorageError
 from penstock.core.units import SECOND
 from penstock.net import threads
 from penstock.node import commits
@@ -21,6 +21,7 @@ from penstock.node.commits import FEW
 from penstock.node.sync_place import SHORT_NS, SyncPlace
 from penstock.nsq.protocol.bodies import Bodies
 from penstock.storage.durability import Durability
+from penstock.storage.files.patient_disk import Hand
 from penstock.storage.log import SyncJob
 from penstock.testing.clock import FakeClock
 from tests.programs.nsq.nsqd.conftest import TIMEOUT_S
@@ -283,3 +284,77 @@ async def test_an_error_is_told(disk: Disk, may_wait: bool) -> None:
     await disk.until_in_loop()
     disk.error = OSError("no such disk")
     assert await disk.sync(may_wait=may_wait) == may_wait
+
+
+# --- Syncs in the loop of a disk that may hang ---------------------------------------------------
+
+
+class Syncs:
+    """Syncs of a disk that is known to be fast, and that hangs while ``flows`` is not set."""
+
+    def __init__(self) -> None:
+        self.hand = Hand()
+        self.place = SyncPlace(FakeClock(), self.hand)
+        self.place._mean_ns = 0
+        self.flows = threading.Event()
+        self.ran_in: list[str] = []
+        self.told: asyncio.Queue[Exception | None] = asyncio.Queue()
+        self.error: Exception | None = None
+
+    def run(self) -> None:
+        self.place.run(self._sync, self.told.put_nowait, may_wait=True)
+
+    def _sync(self) -> None:
+        self.ran_in.append(threading.current_thread().name)
+        assert self.flows.wait(TIMEOUT_S)
+        if self.error is not None:
+            raise self.error
+
+
+@pytest.fixture
+def syncs() -> Iterator[Syncs]:
+    syncs = Syncs()
+    yield syncs
+    syncs.flows.set()
+    syncs.hand.rest()
+
+
+async def test_nobody_is_spared_before_the_node_has_started(syncs: Syncs) -> None:
+    syncs.flows.set()
+    syncs.run()
+    assert syncs.told.get_nowait() is None
+    assert syncs.ran_in == [threading.current_thread().name]
+
+
+@pytest.mark.parametrize("error", [None, StorageError("no such disk")])
+async def test_the_loop_waits_for_a_short_sync(syncs: Syncs, error: Exception | None) -> None:
+    syncs.hand.watch()
+    syncs.flows.set()
+    syncs.error = error
+    syncs.run()
+    assert syncs.told.get_nowait() is error
+    assert syncs.ran_in == ["penstock-disk"]
+
+
+@pytest.mark.parametrize("error", [None, StorageError("no such disk")])
+async def test_the_loop_goes_on_when_a_sync_hangs(syncs: Syncs, error: Exception | None) -> None:
+    syncs.hand.watch()
+    syncs.error = error
+    syncs.run()
+    assert syncs.told.empty()
+    syncs.run()  # meanwhile
+    syncs.flows.set()
+    async with asyncio.timeout(TIMEOUT_S):
+        assert [await syncs.told.get() for _ in range(2)] == [error] * 2
+    assert syncs.ran_in[0] == "penstock-disk"
+    assert syncs.ran_in[1].startswith("penstock-work-"), "that one waits for itself"
+
+
+async def test_a_mistake_of_who_is_told_is_not_hidden(syncs: Syncs) -> None:
+    def done(error: Exception | None) -> None:
+        raise DiskHangsError("the write that follows meets it")
+
+    syncs.hand.watch()
+    syncs.flows.set()
+    with pytest.raises(DiskHangsError, match="that follows"):
+        syncs.place.run(syncs._sync, done, may_wait=True)

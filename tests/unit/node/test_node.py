@@ -14,7 +14,7 @@ from penstock.broker.publish.bounds import Overflow
 from penstock.core.errors import ConfigError, LaterFormatError, PenstockError, StorageError
 from penstock.core.settings.option_kinds import Choice
 from penstock.core.settings.options import load
-from penstock.core.units import MILLISECOND
+from penstock.core.units import HOUR, MILLISECOND
 from penstock.net.loop import StopRequested
 from penstock.node import housekeeping
 from penstock.node.dialect import Dialect, LogView, StagingError
@@ -82,6 +82,17 @@ async def test_publishes_that_wait_for_copies_are_given_up_in_time(tmp_path: Pat
     node.commits.publish(topic, Bodies.single(b"x"), 0, told.set_result)
     async with asyncio.timeout(TIMEOUT_S):
         assert str(await told) == "not copied within 0.001 s"
+    await node.close()
+
+
+async def test_a_node_that_needs_a_lease_is_ready_while_it_holds_one(tmp_path: Path) -> None:
+    node = await open_node(options(tmp_path, needs_lease=True))
+    node.start()
+    assert node.lease is not None
+    missing = "NOK - this node holds no lease: penstock lease has not renewed it"
+    assert (node.vitals.missing(), node.health) == ([missing], "OK")
+    node.lease.grant(node.clock.monotonic_ns() + HOUR, ())
+    assert node.vitals.missing() == []
     await node.close()
 
 

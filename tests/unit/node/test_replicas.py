@@ -15,6 +15,7 @@ from penstock.core.errors import ExitingError, LateCopyError, NotCopiedError, St
 from penstock.core.units import SECOND
 from penstock.node.commits import Commits
 from penstock.node.followers import FOLLOWERS_MAX, FOLLOWS_NS, Followers
+from penstock.node.lease import Lease
 from penstock.node.replicas import Missing, ReplicaOptions, Replicas
 from penstock.nsq.protocol.bodies import Bodies
 from penstock.storage.batch import Batch
@@ -34,13 +35,18 @@ class Scene:
         acked: int = 1,
         missing: Missing = Missing.REFUSE,
         durability: Durability = Durability.WRITE,
+        *,
+        needs_lease: bool = False,
     ) -> None:
         self.clock = FakeClock()
+        self.lease = Lease(self.clock)
         self.disk = FaultyDisk("/data")
         options = LogOptions(durability=durability, awaits_copies=True)
         store = Store(self.disk, "/data", options)
         self.broker = Broker(store, self.clock, SystemChance(1), BrokerOptions())
-        self.replicas = Replicas(self.clock, ReplicaOptions(acked, 5 * SECOND, missing))
+        wanted = ReplicaOptions(acked, 5 * SECOND, missing)
+        lease = self.lease if needs_lease else None
+        self.replicas = Replicas(self.clock, wanted, lease=lease)
         self.commits = Commits(self.clock, durability, 10_000, self.replicas)
         self.topic = self.broker.topic("t")
         self.told: list[tuple[str, StorageError | None]] = []
@@ -63,6 +69,11 @@ class Scene:
 
     def heard(self, address: str, end: int) -> None:
         self.replicas.heard(address, {("t", self.log.id_base): end})
+
+    def grant(self, *members: str) -> None:
+        """Give the node a lease of a minute that names these members."""
+        self.lease.grant(self.clock.monotonic_ns() + 60 * SECOND, members)
+        self.replicas.granted()
 
     def errors(self) -> list[tuple[str, type[StorageError]]]:
         return [(name, type(error)) for name, error in self.told if error is not None]
@@ -270,6 +281,54 @@ async def test_what_a_failed_sync_may_have_lost_is_not_acknowledged() -> None:
     assert scene.errors() == [("1", StorageError)]
 
 
+# --- A lease, and the members that it names ------------------------------------------------------
+
+
+async def test_without_a_lease_nothing_is_acknowledged(caplog: pytest.LogCaptureFixture) -> None:
+    scene = Scene(acked=0, missing=Missing.GO_ON, needs_lease=True)
+    scene.publish("1")
+    scene.grant()
+    scene.publish("2")
+    scene.clock.advance(60 * SECOND)
+    scene.publish("3")
+    refusal = "this node holds no lease: penstock lease has not renewed it"
+    assert [(name, error and str(error)) for name, error in scene.told] == [
+        ("1", refusal), ("2", None), ("3", refusal)]  # fmt: skip
+    assert scene.errors() == [("1", NotCopiedError), ("3", NotCopiedError)]
+    assert scene.log.append_offset == 1
+    assert caplog.messages == [], "of copies, which nobody waits for, it has nothing to say"
+
+
+async def test_an_ok_waits_for_all_members_whoever_else_has_it() -> None:
+    scene = Scene(missing=Missing.GO_ON, needs_lease=True)
+    for address in ("b", "c", "d"):
+        scene.heard(address, 0)
+    scene.grant("b", "c")
+    scene.publish("1")
+    scene.heard("d", 1)
+    scene.heard("b", 1)
+    assert (scene.told, scene.log.next_offset) == ([], 0)
+    scene.heard("c", 9)
+    assert (scene.told, scene.log.next_offset) == ([("1", None)], 1)
+
+
+async def test_members_that_are_gone_are_waited_for_until_the_lease_names_them_no_more() -> None:
+    scene = Scene(missing=Missing.GO_ON, needs_lease=True)
+    scene.heard("b", 0)
+    scene.grant("b")
+    assert scene.replicas.in_force == 1
+    scene.replicas.gone("b")
+    scene.publish("1")
+    assert (scene.replicas.in_force, scene.told) == (0, [])
+    scene.grant()
+    assert (scene.told, scene.log.next_offset) == ([("1", None)], 1)
+
+
+async def test_a_promise_is_kept_by_refusing() -> None:
+    assert Scene(acked=2, missing=Missing.REFUSE).replicas.promised == 2
+    assert Scene(acked=2, missing=Missing.GO_ON).replicas.promised == 0
+
+
 async def _turn() -> None:
     await asyncio.sleep(0.001)
 
@@ -293,6 +352,27 @@ def test_the_one_that_is_ahead_counts_for_one_and_all_for_more(log: Log) -> None
     assert [followers.copied("t", log, count) for count in (1, 2, 3, 4)] == [2, 1, 0, 0]
     followers.heard("a", {("t", log.id_base): 9})
     assert followers.copied("t", log) == 3
+
+
+def test_members_have_what_the_last_of_them_has(log: Log) -> None:
+    followers = Followers(FakeClock())
+    for address, end in (("a", 2), ("b", 1), ("c", 9)):
+        followers.heard(address, {("t", log.id_base): end})
+    assert followers.copied_by(["a", "b"], "t", log) == 1
+    assert followers.copied_by(["a", "c"], "t", log) == 2
+    assert followers.copied_by(["c"], "t", log) == 3, "no more than the log has"
+    assert followers.copied_by(["a", "gone"], "t", log) == 0
+    assert followers.count(["a", "c", "gone"]) == 2
+
+
+def test_a_copy_has_all_if_it_has_each_log_that_can_be_read(log: Log) -> None:
+    followers, empty = Followers(FakeClock()), new_log(new_disk())
+    followers.heard("a", {("t", log.id_base): 3})
+    followers.heard("b", {("t", log.id_base): 2})
+    assert followers.has_all("a", [("t", log), ("empty", empty)])
+    assert not followers.has_all("a", [("t", log), ("another", log)])
+    assert not followers.has_all("b", [("t", log)])
+    assert not followers.has_all("unknown", [])
 
 
 def test_who_waits_hears_of_each_change(log: Log) -> None:

@@ -109,16 +109,26 @@ class Vitals:
         """The reasons why the program is not ready, a line each; empty if it is."""
         return [line for check in self.checks for line in check()]
 
-    def live(self, request: Request) -> Response:
+    def now(self, path: str) -> Response | None:
+        """The page at a path, made in one go in any thread; None if it is no page of these.
+
+        Raises RuntimeError if what it shows is changed meanwhile.
+        """
+        if path == "/metrics" and self.shows_metrics:
+            return Response(200, _run_without_a_loop(self._whole()), CONTENT_TYPE)
+        page = {"/live": self.live, "/ping": self.ping, "/ready": self.ready}.get(path)
+        return None if page is None else page()
+
+    def live(self, request: Request | None = None) -> Response:
         """GET /live: 200 whenever the program answers; where it does not, a restart may help."""
         return text(HEALTHY)
 
-    def ping(self, request: Request) -> Response:
+    def ping(self, request: Request | None = None) -> Response:
         """GET /ping: 500 if the program is up and something is wrong with it."""
         health = self.health()
         return text(health, 200 if health == HEALTHY else 500)
 
-    def ready(self, request: Request) -> Response:
+    def ready(self, request: Request | None = None) -> Response:
         """GET /ready: 503 with the reasons until the program does its work."""
         missing = self.missing()
         return text("\n".join(missing), 503) if missing else text(HEALTHY)
@@ -131,13 +141,8 @@ class Vitals:
             await asyncio.sleep(0)
         return Response(200, body, CONTENT_TYPE)
 
-    def metrics_now(self) -> str:
-        """All metrics, made in one go in any thread."""
-
-        async def made() -> str:
-            return b"".join([piece async for piece in self._texts()]).decode()
-
-        return _run_without_a_loop(made())
+    async def _whole(self) -> bytes:
+        return b"".join([piece async for piece in self._texts()])
 
     async def _texts(self) -> AsyncIterator[bytes]:
         for source in (*self.sources, self._of_process):
@@ -172,13 +177,13 @@ class Vitals:
         }
 
 
-def _run_without_a_loop(work: Coroutine[None, None, str]) -> str:
+def _run_without_a_loop(work: Coroutine[None, None, bytes]) -> bytes:
     """Run what only pauses, and never waits for anything, to its end."""
     while True:
         try:
             work.send(None)
         except StopIteration as end:
-            return str(end.value)
+            return bytes(end.value)
 
 
 def of_process(started_ns: int, pauses: GcPauses) -> Iterator[Samples]:

@@ -134,7 +134,8 @@ class Nsqd(Observer):
         tls = self.context.tls
         https = over_tls(tls, self._http, logger) if tls is not None else None
         await self.ports.open(self._connection, self._plain_http, https)
-        self.node.stand_in.listeners += self.ports.plain
+        if self._plain_http is self._http:  # else it is for TLS alone
+            self.node.stand_in.listeners += self.ports.plain
         # The ports first: nsqlookupd is told their numbers.
         self.lookup.set_addresses(self.options.lookupd_tcp_addresses)
         self.statsd.start()

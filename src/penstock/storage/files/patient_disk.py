@@ -6,8 +6,9 @@ as a disk that is well answers in microseconds. When that takes longer than ``PA
 goes on: the write counts as failed, and what it leaves behind the end of the file is cut off by the
 thread. Until then whatever would touch the disk is refused with a DiskHangsError.
 
-The way to the thread and back takes as long as a publish that comes alone. So writes that follow
-one another within ``BUSY_NS`` are made by the loop itself, which a disk that hangs then holds up;
+The way to the thread and back takes as long as a publish that comes alone, or as the write of
+``SMALL_BYTES``. So the loop itself makes small writes that follow one another within ``BUSY_NS``,
+and what is rare, as opening a file. A disk that hangs then holds the loop up, and
 ``penstock.net.vitals.stand_in`` answers for it meanwhile.
 
 Between ``watch`` and ``rest`` only the loop's thread is spared; other threads wait for themselves.
@@ -17,9 +18,10 @@ from __future__ import annotations
 
 import os
 import threading
-from _thread import allocate_lock
-from collections.abc import Callable
-from contextlib import suppress
+from _thread import LockType, allocate_lock
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any, Final
 
 from penstock.core.clock import SYSTEM_CLOCK
@@ -30,6 +32,7 @@ from penstock.storage.files.disk import LogFile, OsDisk, OsLogFile
 PATIENCE_S: Final = 0.25
 """The time that the loop waits for a write."""
 BUSY_NS: Final = 5 * MILLISECOND
+SMALL_BYTES: Final = 16 * 1024
 LOOK_NS: Final = SECOND
 """The time without a write after which the disk is looked at when somebody asks how it is."""
 SILENT_NS: Final = 2 * SECOND
@@ -50,7 +53,9 @@ class Hand:
         self._began_ns: int | None = None
         """The time since which work hangs; None while none does."""
         self._go, self._done, self._deciding = allocate_lock(), allocate_lock(), allocate_lock()
-        self._work: Callable[[], Any] | None = None
+        self._ended = threading.Condition(self._deciding)
+        """Notified when work that nobody waited for any more has ended."""
+        self._work: Callable[[], Any] = _nothing
         self._undo: Callable[[], object] = _nothing
         self._outcome: tuple[Any, BaseException | None] = None, None
         self._is_left = False
@@ -62,10 +67,12 @@ class Hand:
 
     def rest(self) -> None:
         """Spare nobody any more, and let the thread end."""
-        self._owner = 0
-        if self._thread is not None and self._began_ns is None:
-            self._thread, self._work = None, None
-            self._go.release()
+        with self._deciding:
+            self._owner = 0
+            # A thread whose work hangs sees it when that has ended.
+            if self._thread is not None and not self._is_left:
+                self._thread = None
+                self._go.release()
 
     @property
     def spares(self) -> bool:
@@ -87,6 +94,31 @@ class Hand:
         """Raise DiskHangsError while work hangs."""
         if self._began_ns is not None:
             raise self.hangs(path)
+
+    @contextmanager
+    def held_up(self, path: str) -> Iterator[None]:
+        """Let the loop itself work for as long as that takes; other threads as they like.
+
+        Raises DiskHangsError while work hangs.
+        """
+        if not self.spares:
+            yield
+            return
+        self.check(path)
+        before_ns = self.held_up_since_ns
+        self.held_up_since_ns = before_ns or SYSTEM_CLOCK.monotonic_ns()
+        try:
+            yield
+        finally:
+            self.held_up_since_ns = before_ns
+
+    def wait(self) -> None:
+        """Wait until nothing hangs, in a thread that is not spared: what is left behind the end of
+        a file is cut off then.
+        """
+        if self._began_ns is not None:
+            with self._ended:
+                self._ended.wait_for(lambda: self._began_ns is None)
 
     def hangs(self, path: str) -> DiskHangsError:
         """The error of a disk that hangs."""
@@ -126,28 +158,39 @@ class Hand:
         self._go, self._done = allocate_lock(), allocate_lock()
         self._go.acquire()
         self._done.acquire()
-        self._thread = threading.Thread(target=self._run, name="penstock-disk", daemon=True)
+        work = partial(self._run, self._go, self._done)
+        self._thread = threading.Thread(target=work, name="penstock-disk", daemon=True)
         self._thread.start()
 
-    def _run(self) -> None:
-        while True:
-            self._go.acquire()
-            if self._work is None:
-                return
+    def _run(self, go: LockType, done: LockType) -> None:
+        me = threading.current_thread()
+        while go.acquire() and self._thread is me:
             try:
                 self._outcome = self._work(), None
             except BaseException as error:
                 self._outcome = None, error
+            # With the work go the bytes that it has written.
+            self._work = _nothing
             with self._deciding:
                 if not self._is_left:
-                    self._done.release()
+                    done.release()
                     continue
-            with suppress(Exception):  # whoever writes next meets it
-                self._undo()
-            self._is_left, self._began_ns = False, None
+            self._end_left()
+
+    def _end_left(self) -> None:
+        """End work that nobody waited for any more."""
+        with suppress(Exception):  # whoever writes next meets it
+            self._undo()
+        with self._ended:
+            self._outcome, self._undo = (None, None), _nothing
             self.last_ns = SYSTEM_CLOCK.monotonic_ns()
-            for each in self.answers:
-                each()
+            if not self._owner:
+                self._thread = None
+                self._go.release()
+            self._is_left, self._began_ns = False, None
+            self._ended.notify_all()
+        for each in self.answers:
+            each()
 
 
 def _nothing() -> None:
@@ -164,9 +207,11 @@ class PatientFile(OsLogFile):
     def write(self, position: int, data: bytes | memoryview) -> int:
         hand = self._hand
         if not hand.spares:
+            hand.wait()
             return super().write(position, data)
         now = SYSTEM_CLOCK.monotonic_ns()
-        if now - hand.last_ns < BUSY_NS and not hand.hangs_ns:
+        is_small = len(data) <= SMALL_BYTES
+        if is_small and now - hand.last_ns < BUSY_NS and not hand.hangs_ns:
             hand.held_up_since_ns = now
             try:
                 return super().write(position, data)
@@ -179,19 +224,15 @@ class PatientFile(OsLogFile):
     def _cut(self, size: int) -> None:
         """Cut off what a write has left that nobody waited for."""
         # Whole batches there would pass for published at the next start.
-        self.truncate(size)
+        super().truncate(size)
 
     def sync(self) -> None:
-        self._check()
-        super().sync()
+        with self._hand.held_up(self.path):
+            super().sync()
 
     def rewrite(self, position: int) -> None:
-        self._check()
-        super().rewrite(position)
-
-    def _check(self) -> None:
-        if self._hand.spares:
-            self._hand.check(self.path)
+        with self._hand.held_up(self.path):
+            super().rewrite(position)
 
 
 class PatientDisk(OsDisk):
@@ -202,36 +243,32 @@ class PatientDisk(OsDisk):
         self._looked_ns = 0
 
     def open(self, path: str) -> LogFile:
-        self._check(path)
-        return PatientFile(path, self.hand)
+        with self.hand.held_up(path):
+            return PatientFile(path, self.hand)
 
     def make_directory(self, path: str) -> None:
-        self._check(path)
-        super().make_directory(path)
+        with self.hand.held_up(path):
+            super().make_directory(path)
 
     def remove(self, path: str) -> None:
-        self._check(path)
-        super().remove(path)
+        with self.hand.held_up(path):
+            super().remove(path)
 
     def remove_tree(self, path: str) -> None:
-        self._check(path)
-        super().remove_tree(path)
+        with self.hand.held_up(path):
+            super().remove_tree(path)
 
     def replace_file(self, path: str, *data: bytes | memoryview, sync: bool = True) -> None:
-        self._check(path)
-        super().replace_file(path, *data, sync=sync)
+        with self.hand.held_up(path):
+            super().replace_file(path, *data, sync=sync)
 
     def rename(self, path: str, target: str) -> None:
-        self._check(path)
-        super().rename(path, target)
+        with self.hand.held_up(path):
+            super().rename(path, target)
 
     def sync_directory(self, path: str) -> None:
-        self._check(path)
-        super().sync_directory(path)
-
-    def _check(self, path: str) -> None:
-        if self.hand.spares:
-            self.hand.check(path)
+        with self.hand.held_up(path):
+            super().sync_directory(path)
 
     def problem(self, path: str) -> DiskHangsError | None:
         """The error of a disk that has not answered for ``SILENT_NS``; else None.

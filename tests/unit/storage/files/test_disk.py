@@ -297,6 +297,37 @@ def test_a_file_is_written_again_from_a_position_on(
     file.close()
 
 
+@pytest.mark.parametrize("is_there", [True, False], ids=["Linux", "elsewhere"])
+def test_the_system_is_asked_to_begin_to_write_what_is_new(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_there: bool
+) -> None:
+    asked: list[tuple[int, int]] = []
+
+    def sync_file_range(_fd: int, start: ctypes.c_int64, nbytes: ctypes.c_int64, how: int) -> None:
+        assert how == 3, "it waits for what it began before, and begins the rest"
+        asked.append((start.value, nbytes.value))
+
+    libc = SimpleNamespace(sync_file_range=sync_file_range) if is_there else SimpleNamespace()
+    monkeypatch.setattr("penstock.storage.files.disk._libc", libc)
+    file = OsDisk().open(str(tmp_path / "f"))
+    file.append(bytes(5000))
+    for start in (1000, 5000, 6000):
+        file.write_out(start)
+    file.close()
+    file.write_out(0)
+    assert asked == ([(1000, 4000)] if is_there else [])
+
+
+def test_what_the_system_began_to_write_is_there(tmp_path: Path) -> None:
+    """By the system's own call."""
+    file = OsDisk().open(str(tmp_path / "f"))
+    file.append(b"whole")
+    file.write_out(0)
+    file.sync()
+    assert (tmp_path / "f").read_bytes() == b"whole"
+    file.close()
+
+
 def test_what_is_reserved_is_written_over_and_given_back(tmp_path: Path) -> None:
     path = tmp_path / "f"
     file = OsDisk().open(str(path))
