@@ -16,7 +16,7 @@ from uuid import uuid4
 import pyarrow as pa
 from pyarrow import fs
 
-from penstock.spark.archive.names import FileName
+from penstock.spark.archive.names import HIDDEN, FileName
 from penstock.spark.errors import SinkError
 
 _UNFINISHED: Final = re.compile(r"\.(?P<topic>[^@]+)@[0-9a-f]{32}\.unfinished")
@@ -119,7 +119,7 @@ class Unfinished:
 
 def _is_hidden(path: str, root: str) -> bool:
     """True for what readers pass over: a name below the root begins with ``_`` or a dot."""
-    return any(part[0] in "_." for part in path[len(root) :].split("/") if part)
+    return any(part.startswith(HIDDEN) for part in path[len(root) :].split("/"))
 
 
 def serves(root: str) -> bool:
