@@ -5,14 +5,13 @@ from __future__ import annotations
 import shlex
 import subprocess
 import sys
-import sysconfig
 import venv
 from pathlib import Path
 
 import pytest
 
 from penstock.core.distribution import DISTRIBUTION, pip_install
-from tools.harness.environments import site_packages
+from tools.harness.environments import package_folders, site_packages
 from tools.release import built, fresh
 
 pytestmark = pytest.mark.nightly
@@ -25,8 +24,8 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     venv.create(folder, symlinks=True)
     pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python")]
     subprocess.run([*pip, "install", "--quiet", "--no-deps", "--no-index", str(wheel)], check=True)
-    others = sysconfig.get_path("purelib")
-    (site_packages(folder) / "others.pth").write_text(f"{others}\n")
+    others = "".join(f"{each}\n" for each in package_folders())
+    (site_packages(folder) / "others.pth").write_text(others)
     return folder
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -91,6 +92,21 @@ def test_files_are_named_for_their_ranges_and_spark_counts_messages(lake: Lake) 
     assert not (lake.to / "_spark_metadata").exists()
     columns = {"topic", "date", "hour", "timestamp", "node", "queue", "offset", "id", "body"}
     assert set(lake.spark.read.parquet(str(lake.to)).columns) == columns
+
+
+def test_topics_whose_names_hide_files(lake: Lake) -> None:
+    topics = [".t", "_t", "..x"]
+    for topic in topics:
+        lake.server.queue(topic).append([topic.encode()] * BATCH, TIMESTAMP_NS)
+    lake.run(topic=",".join(topics))
+    wanted = Counter(topic.encode() for topic in topics for _ in range(BATCH))
+    rows = ds.dataset(str(lake.to), partitioning="hive").to_table(columns=["body"])
+    assert Counter(rows.column("body").to_pylist()) == wanted
+    seen = lake.spark.read.parquet(str(lake.to)).collect()
+    assert Counter(bytes(row.body) for row in seen) == wanted
+    assert {row.topic for row in seen} == {*topics}
+    lake.server.owners.clear()
+    assert lake.run(checkpoint=f"{lake.checkpoint}-new", topic=",".join(topics)) == []
 
 
 def test_a_driver_that_ends_between_the_files_and_the_checkpoint(lake: Lake) -> None:

@@ -129,22 +129,6 @@ def test_a_limit_is_the_default_and_the_end_reported(server: FakeLogServer) -> N
     assert told["offsets"]["t"][server.node] == {"0": 10}
 
 
-def test_few_messages_wait_for_others_and_are_held(server: FakeLogServer) -> None:
-    server.queue("t").append([b"x"] * 3)
-    stream = reader(server, minRecordsPerTrigger="4", maxTriggerDelay="1h")
-    start = stream.initialOffset()
-    limit = stream.getDefaultReadLimit()
-    assert stream.latestOffset(start, limit) == start
-    # Spark asks again at once, which is answered a moment later.
-    server.queue("t", 1)
-    assert stream.latestOffset(start, limit) == start
-    assert server.groups["t"]["g"] == {"0": 0, "1": 0}
-    server.queue("t", 1).append([b"y"])
-    end = stream.latestOffset(start, limit)
-    assert len(rows(stream, start, end)) == 4
-    assert stream.latestOffset(end, limit) == end
-
-
 def test_available_now_does_not_wait_for_others_and_ends_where_it_was_told(
     server: FakeLogServer,
 ) -> None:

@@ -3,7 +3,8 @@
 ``events@10.0.0.5_4151.0.0a61b2c3d4e5f607.00000000000000000000-00000000000000250000.parquet`` holds
 all messages of topic ``events`` on node ``10.0.0.5:4151``, queue 0, of the log with this id
 (``core.ids``), from offset 0 up to 250,000, which is not included. So the names are the archive's
-only book: what is there is not written again, whatever planned it.
+only book: what is there is not written again, whatever planned it. Engines pass over names that
+begin with a dot or ``_``, so before such a topic stands ``~``, which no topic begins with.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ from typing import Final, NamedTuple, Self
 from penstock.core.ids import fork, is_same, log_of
 
 _NAME: Final = re.compile(
-    r"(?P<topic>[^@]+)@(?P<node>.*)\.(?P<queue>\d+)"
+    r"~?(?P<topic>[^@]+)@(?P<node>.*)\.(?P<queue>\d+)"
     r"\.(?P<log>[0-9a-f]{16}(?:[-~][0-9a-f]{1,16}\.[0-9a-f]{1,16})*)"
     r"\.(?P<first>\d{20})-(?P<last>\d{20})(?P<ending>\.[a-z][a-z.]*)"
 )
+HIDDEN: Final = (".", "_")
+"""What names begin with that readers of a folder pass over."""
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]")
 # File systems take 255 bytes; the id of a log of many epochs is long.
 _NODE_MAX: Final = 60
@@ -37,9 +40,10 @@ class FileName(NamedTuple):
 
     def __str__(self) -> str:
         node = _UNSAFE.sub("_", self.node)[:_NODE_MAX]
+        shown = "~" if self.topic.startswith(HIDDEN) else ""
         return (
-            f"{self.topic}@{node}.{self.queue}.{self.log}.{self.first:020}-{self.last:020}"
-            f"{self.ending}"
+            f"{shown}{self.topic}@{node}.{self.queue}.{self.log}"
+            f".{self.first:020}-{self.last:020}{self.ending}"
         )
 
     @classmethod

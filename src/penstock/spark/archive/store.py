@@ -16,7 +16,7 @@ from uuid import uuid4
 import pyarrow as pa
 from pyarrow import fs
 
-from penstock.spark.archive.names import FileName
+from penstock.spark.archive.names import HIDDEN, FileName
 from penstock.spark.errors import SinkError
 
 _UNFINISHED: Final = re.compile(r"\.(?P<topic>[^@]+)@[0-9a-f]{32}\.unfinished")
@@ -51,8 +51,20 @@ class Store:
                 _SCHEMES.get(scheme[1], scheme[1]) + root[scheme.end() - 1 :]
             )
         except (OSError, ValueError, pa.ArrowException) as error:
-            raise SinkError(f"{root} cannot be opened by pyarrow: {error}") from error
+            why = str(error).partition("\n")[0]
+            raise SinkError(
+                f'{root} cannot be opened by pyarrow: {why}. Without writer = "arrow" in [sink] '
+                "Spark writes there"
+            ) from error
         return cls(files, path.rstrip("/"))
+
+    def has(self, name: str) -> bool:
+        """True if there is a file or a folder of this name in it."""
+        path = f"{self.root}/{name}"
+        try:
+            return bool(self._files.get_file_info(path).type != fs.FileType.NotFound)
+        except OSError as error:
+            raise SinkError(f"archive {self.root} cannot be read: {error}") from error
 
     def files(self, topics: Callable[[str], bool]) -> Files:
         """The files that are there.
@@ -119,7 +131,7 @@ class Unfinished:
 
 def _is_hidden(path: str, root: str) -> bool:
     """True for what readers pass over: a name below the root begins with ``_`` or a dot."""
-    return any(part[0] in "_." for part in path[len(root) :].split("/") if part)
+    return any(part.startswith(HIDDEN) for part in path[len(root) :].split("/"))
 
 
 def serves(root: str) -> bool:

@@ -34,22 +34,21 @@ def prepare(spark: SparkSession, archive: Target, checkpoint: str) -> None:
     """Carry an archive of Spark's sink over. Raises SourceError for one that belongs to another
     checkpoint, or that cannot be carried over.
     """
-    if own.log_of_sink(spark, archive.root):
+    folder = own.local_folder(archive.root)
+    if folder is None:
+        _require_none_of_spark(archive.root)
+    elif own.log_of_sink(spark, archive.root):
         own.require_checkpoint(spark, archive.root, checkpoint)
-        _carry_over(spark, archive.root, checkpoint)
+        _carry_over(spark, folder, checkpoint)
     if own.last_planned(spark, checkpoint) < 0:
         _require_known(archive)
 
 
-def _carry_over(spark: SparkSession, root: str, checkpoint: str) -> None:
-    folder, place = own.local_folder(root), own.local_folder(checkpoint)
-    if folder is None or place is None:
-        raise SourceError(
-            f"{root} holds an archive of Spark's writer, which is carried over only on this "
-            'machine: give writer = "spark" in [sink] to go on as before, or another folder and '
-            "another checkpoint"
-        )
-    disk, written = OsDisk(), own.last_batch(own.log_of_sink(spark, root))
+def _carry_over(spark: SparkSession, folder: Path, checkpoint: str) -> None:
+    place = own.local_folder(checkpoint)
+    if place is None:
+        raise _not_carried_over(str(folder))
+    disk, written = OsDisk(), own.last_batch(own.log_of_sink(spark, str(folder)))
     try:
         listed = {*sink_log.listed(folder)}
         if written > own.last_done(spark, checkpoint):
@@ -67,6 +66,24 @@ def _left_behind(folder: Path, listed: set[Path]) -> Iterator[Path]:
     for file in folder.rglob(f"{_OF_SPARK}*"):
         if file.is_file() and file not in listed:
             yield file
+
+
+def _not_carried_over(root: str) -> SourceError:
+    return SourceError(
+        f"{root} holds an archive of Spark's writer, which is carried over only on this machine: "
+        'give writer = "spark" in [sink] to go on as before, or another folder and another '
+        "checkpoint"
+    )
+
+
+def _require_none_of_spark(root: str) -> None:
+    """Raise SourceError for a folder elsewhere that Spark's sink wrote to; pyarrow is asked, as
+    Spark may have no jar of that file system.
+    """
+    from penstock.spark.archive.store import Store
+
+    if Store.open(root).has(sink_log.FOLDER):
+        raise _not_carried_over(root)
 
 
 def _require_known(archive: Target) -> None:

@@ -148,9 +148,10 @@ def _given(sink: Sink) -> dict[str, str]:
 
 
 def _root(spark: SparkSession, path: str) -> str:
-    """The folder with its file system, as Spark finds it: a plain path if it is on this machine."""
+    """The folder, with the file system where Spark would find it: a plain path on this machine."""
+    if not own.is_local(path):
+        return path
     jvm: Any = spark._jvm
     found = jvm.org.apache.hadoop.fs.Path(path)
-    files = found.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
-    uri = files.makeQualified(found).toUri()
+    uri = own.file_system(spark, found).makeQualified(found).toUri()
     return str(uri.getPath() if uri.getScheme() == "file" else uri.toString())

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.spark import compaction
 from penstock.spark.archive.names import FileName
 from penstock.spark.compaction import sink_log
-from penstock.spark.errors import SourceError
+from penstock.spark.errors import SourceError, explain
 from penstock.spark.pipelines.spec import FILES, Sink
 
 if TYPE_CHECKING:
@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 
 _SCHEME: Final = re.compile(r"([a-zA-Z][\w+.-]*):")
 """The beginning of a place that Hadoop does not take for a path: ``s3a:``, ``dbfs:``, ``file:``."""
+_NO_CLASS: Final = re.compile("ClassNotFoundException|No FileSystem for scheme")
+_JARS: Final = {
+    "s3a": "hadoop-aws", "abfs": "hadoop-azure", "abfss": "hadoop-azure", "gs": "hadoop-gcp",
+}  # fmt: skip
+"""Hadoop's jars of file systems that PySpark comes without."""
 
 
 @contextmanager
@@ -128,7 +133,24 @@ def place(spark: SparkSession, folder: str, name: str) -> tuple[Any, Any]:
     """Hadoop's path of ``folder/name``, and its file system."""
     jvm: Any = spark._jvm
     path = jvm.org.apache.hadoop.fs.Path(folder, name)
-    return path, path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
+    return path, file_system(spark, path)
+
+
+def file_system(spark: SparkSession, path: Any) -> Any:
+    """The file system of a path of Hadoop's. Raises SourceError if Spark cannot open it."""
+    from py4j.protocol import Py4JJavaError
+
+    try:
+        return path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
+    except Py4JJavaError as error:
+        remedy = ""
+        if _NO_CLASS.search(str(error.java_exception)):
+            jvm: Any = spark._jvm
+            jar = _JARS.get(path.toUri().getScheme())
+            version = jvm.org.apache.hadoop.util.VersionInfo.getVersion()
+            such = f', such as "org.apache.hadoop:{jar}:{version}"' if jar else ""
+            remedy = f". Name the jar of this file system in packages of [run]{such}"
+        raise SourceError(f"Spark cannot open {path}: {explain(error)}{remedy}") from None
 
 
 def text(spark: SparkSession, folder: str, name: str) -> str | None:

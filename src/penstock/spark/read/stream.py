@@ -128,6 +128,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The end of the next batch. ``start`` is already committed."""
         if self._rests(start):
             return start
+        self._rest_start = None
         if self._held_back:
             time.sleep(_IDLE_WAIT_S)
         stored = self._position(start)
@@ -157,7 +158,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 split_rows=self._split_rows(starts, offsets, bounds) or position.split_rows,
             )
         )
-        self._rest, self._rest_start, self._rest_cpu_ns = position._replace(owner=owner), None, 0
+        self._rest, self._rest_cpu_ns = position._replace(owner=owner), 0
         if latest == start and self._target is None:
             self._rest_start = start
         return latest

@@ -34,6 +34,13 @@ def test_a_name_says_whose_messages_a_file_has() -> None:
     assert "/" not in str(NAME._replace(node="[::1]/x:4151"))
 
 
+@pytest.mark.parametrize("topic", [".events", "_events", "..", "%RETRY%_g"])
+def test_no_reader_passes_over_a_name(topic: str) -> None:
+    hidden = NAME._replace(topic=topic)
+    assert str(hidden)[0] in "~%"
+    assert FileName.read(str(hidden)) == hidden._replace(node="10.0.0.5_4151")
+
+
 @pytest.mark.parametrize(
     "other", ["part-00000-1f.snappy.parquet", "compacted-1.parquet", "", "a@b"]
 )

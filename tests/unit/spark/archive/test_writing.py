@@ -174,8 +174,14 @@ def test_what_cannot_be_written_is_named(tmp_path: Path) -> None:
         SinkError, match=r"topic=t/date=2026-01-01/hour=12/\.t@\w+\.unfinished cannot"
     ):
         write(tmp_path, [0])
-    with pytest.raises(SinkError, match="gopher://x cannot be opened by pyarrow"):
+    with pytest.raises(
+        SinkError, match=r'gopher://x cannot be opened by pyarrow.*Without writer = "'
+    ):
         Store.open("gopher://x")
+    store = Store.open(str(tmp_path))
+    assert (store.has("topic=t"), store.has("topic=u")) == (True, False)
+    with pytest.raises(SinkError, match="cannot be read"):
+        store.has("x" * 300)
     assert [serves(root) for root in ("/a", "s3a://b/c", "hdfs://h/x", "dbfs:/x")] == [
         True, True, True, False
     ]  # fmt: skip
