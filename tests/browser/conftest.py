@@ -82,15 +82,6 @@ def site(browser: Browser) -> Iterator[Site]:
         yield site
 
 
-@pytest.fixture(scope="module")
-def kept_context(browser: Browser, site: Site) -> Iterator[BrowserContext]:
-    """That of every `page`: its cache keeps the files that pages are made of, which are many."""
-    context = browser.new_context(base_url=site.url, **DEFAULTS)
-    context.set_default_timeout(PATIENCE_MS)
-    yield context
-    context.close()
-
-
 @pytest.fixture
 def watchers() -> Iterator[dict[BrowserContext, Watcher]]:
     """Those of the test's pages. The test fails if one of them had a problem."""
@@ -131,19 +122,9 @@ def open_page(
 
 
 @pytest.fixture
-def page(
-    kept_context: BrowserContext, site: Site, watchers: dict[BrowserContext, Watcher]
-) -> Iterator[Page]:
-    """A new page, in a browser that remembers nothing of other tests."""
-    watcher = watchers[kept_context] = Watcher(kept_context, urlsplit(site.url).netloc)
-    page = kept_context.new_page()
-    yield page
-    if not page.is_closed():
-        kept = {"origin": site.url, "storageTypes": "local_storage"}
-        kept_context.new_cdp_session(page).send("Storage.clearDataForOrigin", kept)
-    for each in kept_context.pages:
-        each.close()
-    watcher.close()
+def page(open_page: OpenPage) -> Page:
+    """A new page of the cluster's nsqadmin."""
+    return open_page()
 
 
 @pytest.fixture

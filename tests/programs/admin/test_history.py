@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import socket
 from collections.abc import Iterable
 from typing import Any
 from urllib.parse import unquote
@@ -20,6 +22,7 @@ from penstock.core.errors import ConfigError
 from penstock.core.units import SECOND
 from penstock.net.http.server.v1_api import plain_response
 from tests.unit.admin.conftest import Running, StartAdmin, StartFake, Two, channel, topic, until
+from tools.harness.ports import unused_address
 
 
 class Told:
@@ -226,5 +229,41 @@ async def test_longer_ranges_are_prometheus(two: Two, fake: StartFake, admin: St
     assert set(found["depth"]) == {None}
     queries = [unquote(each) for each in prometheus.asked]
     assert any('sum(nsqd_channel_depth{topic="a\\"b",channel="c"})' in each for each in queries)
-    prometheus.answers.clear()
-    assert (await running.ask("GET", "/api/history?range=30d"))[0] == 502
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (None, "got response 404 Not Found"),
+        ("<html>", "the answer is not a Prometheus's"),
+        ({"data": {"result": [{"values": [[1, "high"]]}]}}, "the answer is not a Prometheus's"),
+    ],
+)
+async def test_a_wrong_prometheus(
+    answer: Any, reason: str, fake: StartFake, admin: StartAdmin
+) -> None:
+    wrong = await fake()
+    wrong.answers = {"/api/v1/query_range": answer} if answer else {}
+    await names_the_prometheus(admin, f"http://{wrong.address}", reason)
+
+
+async def test_a_prometheus_that_is_not_there(admin: StartAdmin) -> None:
+    await names_the_prometheus(admin, f"http://{unused_address()}", "connection refused")
+
+
+async def test_a_slow_prometheus(admin: StartAdmin) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        await names_the_prometheus(admin, url, "timed out")
+
+
+async def names_the_prometheus(admin: StartAdmin, url: str, reason: str) -> None:
+    running = await admin(
+        nsqd_http_addresses=["127.0.0.1:1"], history_interval=1000 * SECOND,
+        prometheus_url=url, http_client_request_timeout=SECOND // 2,
+    )  # fmt: skip
+    status, body = await running.ask("GET", "/api/history?range=30d")
+    message = json.loads(body)["message"]
+    assert (status, message.startswith(f"UPSTREAM_ERROR: --prometheus-url {url}: ")) == (502, True)
+    assert reason in message
+    assert "Prometheus" in message.rpartition("; ")[2]  # the remedy

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -85,13 +88,57 @@ def test_what_is_older_than_a_day_is_written_no_more(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [b"", b"x" * 40, b"PSH1" + b"\xff" * 8])
-def test_damage_ends_what_is_read(tmp_path: Path, damage: bytes) -> None:
+def test_damage_ends_what_is_read(
+    tmp_path: Path, damage: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
     path = tmp_path / "history"
     ended = fill(History(LOOK_S, kept(path)), BEGUN, 2)
     whole = path.read_bytes()
     path.write_bytes(whole[:-1] + damage if not damage else whole + damage)
     found = [point.time for point in kept(path).load(0)]
     assert found == ([ended - DAY_POINT_S] if not damage else [ended - DAY_POINT_S, ended])
+    assert f"{path} is damaged after byte {path.stat().st_size}:" in caplog.text
+
+
+@contextmanager
+def room(nbytes: int) -> Iterator[None]:
+    """Files of this process take no more bytes than this, as on a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (nbytes, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_points_after_a_full_disk_are_read_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "history"
+    file = kept(path)
+    history = History(LOOK_S, file)
+    ended = fill(history, BEGUN, 2)
+    whole = path.stat().st_size
+    with room(whole + 10):
+        lost = fill(history, ended + LOOK_S, 2)
+    assert path.stat().st_size == whole + 10
+    assert caplog.text.count("cannot be kept - File too large") == 1
+    fill(history, lost + LOOK_S, 1)
+    *before, after = [point.time for point in kept(path).load(0)]
+    assert before == [ended - DAY_POINT_S, ended]
+    assert after > lost
+
+
+def test_a_disk_that_is_full_at_the_start_keeps_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "history"
+    ended = fill(History(LOOK_S, kept(path)), BEGUN, 2)
+    path.write_bytes(path.read_bytes() + b"PSH1")
+    history = History(LOOK_S, kept(path))
+    with room(10):
+        history.restore(ended + 1)
+    assert list(tmp_path.iterdir()) == [path]
+    last = fill(history, ended + DAY_POINT_S, 1)
+    assert [point.time for point in kept(path).load(0)] == [ended - DAY_POINT_S, ended, last]
 
 
 def test_a_file_that_cannot_be_written_is_told_once(
@@ -103,4 +150,4 @@ def test_a_file_that_cannot_be_written_is_told_once(
     path.unlink()
     path.parent.rmdir()
     fill(History(LOOK_S, file), BEGUN, 3)
-    assert caplog.text.count("cannot be written - No such file or directory") == 1
+    assert caplog.text.count("cannot be kept - No such file or directory") == 1

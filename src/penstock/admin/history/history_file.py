@@ -2,7 +2,8 @@
 
 One record for each point, appended: the figures of all rows, and the rows' keys where they are
 others than before. A record that is torn or damaged ends what is read. At the start the file is
-written again without what is older than a day.
+written again without what is older than a day. What a full disk left of a record is overwritten by
+the next one.
 """
 
 from __future__ import annotations
@@ -56,41 +57,59 @@ class HistoryFile:
     def __init__(self, path: str) -> None:
         self._path = Path(path)
         self._keys: list[Key] | None = None
-        self._size = 0
+        self._end = 0
+        """Where the next record begins: behind the last whole one."""
         self._is_failing = False
 
     def load(self, since: float) -> list[Point]:
         """The points from a time on; the file has no others afterwards."""
-        points = [point for point in self._points() if point.time >= since]
+        points = []
+        try:
+            points = [point for point in self._points() if point.time >= since]
+            if self._end < self._path.stat().st_size:
+                logger.warning(
+                    "history: %s is damaged after byte %d: what is before it is kept",
+                    self._path,
+                    self._end,
+                )
+            self._write_again(points)
+        except OSError as error:
+            self._told(error)
+        return points
+
+    def _write_again(self, points: list[Point]) -> None:
         aside = self._path.with_name(f"{self._path.name}.new")
         try:
             with aside.open("wb") as file:
                 for point in points:
                     file.write(self._encoded(point))
-                self._size = file.tell()
+                end = file.tell()
             aside.replace(self._path)
-        except OSError as error:
-            self._told(error)
-        return points
+        except OSError:
+            aside.unlink(missing_ok=True)
+            raise
+        self._end = end
 
     def append(self, point: Point) -> None:
         """Keep a point; that it cannot be written is logged once."""
-        if self._size > FILE_MAX:
+        if self._end > FILE_MAX:
             return
         try:
-            with self._path.open("ab") as file:
+            with self._path.open("r+b") as file:
+                file.seek(self._end)
                 file.write(self._encoded(point))
-                self._size = file.tell()
+                file.truncate()
+                end = file.tell()
         except OSError as error:
             self._told(error)
         else:
-            self._is_failing = False
+            self._end, self._is_failing = end, False
 
     def _told(self, error: OSError) -> None:
         self._keys = None  # whatever is written next says whose rows it has
         if not self._is_failing:
             logger.warning(
-                "history: %s cannot be written - %s", self._path, os.strerror(error.errno or 0)
+                "history: %s cannot be kept - %s", self._path, os.strerror(error.errno or 0)
             )
         self._is_failing = True
 
@@ -119,4 +138,5 @@ class HistoryFile:
                     values = np.frombuffer(record.values, "<f4").reshape(record.figures, len(keys))
                 except (*MALFORMED, zlib.error, ValueError):
                     return
+                self._end = file.tell()
                 yield Point(record.time, record.quantiles, keys, values.astype(np.float32))

@@ -18,11 +18,13 @@ from penstock.admin.history.history import FIGURES, Series
 from penstock.admin.history.row_numbers import Key
 from penstock.admin.history.sample import GROUP_MARK
 from penstock.cluster.http_client import HttpClient
-from penstock.cluster.upstream_errors import UpstreamError
+from penstock.cluster.upstream_errors import RefusedError, UnreachableError, UpstreamError
 from penstock.core.malformed import MALFORMED
 
 RANGES: Final = {"7d": 7 * 86_400, "30d": 30 * 86_400}
 """Seconds of the ranges that are asked of it."""
+_RUNS: Final = "check that a Prometheus runs there"
+_IS_ONE: Final = "give the address of a Prometheus, with its path if it has one"
 _POINTS: Final = 336
 _WINDOW_POINTS: Final = 1.5
 
@@ -46,10 +48,11 @@ class Prometheus:
         scheme, _, rest = url.rstrip("/").partition("://")
         host, slash, path = rest.partition("/")
         self._http = http
+        self._url = url
         self._address, self._path = f"{scheme}://{host}", slash + path
 
     async def series(self, key: Key, span: str, now: float) -> Series:
-        """The figures of a key up to now. Raises UpstreamError."""
+        """The figures of a key up to now. Raises UpstreamError, which names the Prometheus."""
         seconds = RANGES[span]
         step = seconds // _POINTS
         end = math.floor(now)
@@ -71,13 +74,19 @@ class Prometheus:
             f"{self._path}/api/v1/query_range?query={quote(query, safe='')}"
             f"&start={start:.0f}&end={end:.0f}&step={step}"
         )
-        body = await self._http.get_bytes(self._address, target)
         try:
-            answer = msgspec.json.decode(body, type=_Answer)
-        except MALFORMED as error:
-            raise UpstreamError(f"{self._address} is not a Prometheus: {error}") from error
-        lines = answer.data.result[:1]  # sums: there is one, or none
-        return {round(at): float(value) for line in lines for at, value in line.values}
+            body = await self._http.get_bytes(self._address, target)
+            lines = msgspec.json.decode(body, type=_Answer).data.result[:1]  # a sum is one, or none
+            return {round(at): float(value) for line in lines for at, value in line.values}
+        except UnreachableError as error:
+            raise self._error(f"{error.reason.plain}{error.reason.remedy}", _RUNS) from error
+        except RefusedError as error:
+            raise self._error(str(error), _RUNS) from error
+        except (*MALFORMED, ValueError) as error:
+            raise self._error(f"the answer is not a Prometheus's ({error})", _IS_ONE) from error
+
+    def _error(self, reason: str, remedy: str) -> UpstreamError:
+        return UpstreamError(f"--prometheus-url {self._url}: {reason}; {remedy}")
 
 
 def _queries(key: Key, window_s: int) -> dict[str, str]:

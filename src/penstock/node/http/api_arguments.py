@@ -56,6 +56,17 @@ def number(query: Query, name: str, default: int | None, most: int = NUMBER_MAX)
     return int(text)
 
 
+def duration_ns(name: str, text: str) -> int:
+    """Nanoseconds of an argument such as ``1h30m``; ApiError 400 INVALID_ARG_<NAME>."""
+    try:
+        ns = parse_duration(text)
+    except ValueError:
+        ns = -1
+    if ns < 0:
+        raise ApiError(400, f"INVALID_ARG_{name.upper()}")
+    return ns
+
+
 def position(query: Query, topic: Topic, wall_ns: int) -> int | None:
     """The offset that ``offset``, ``from``, ``timestamp_ns`` or ``since`` names; None: none given.
 
@@ -81,13 +92,7 @@ def position(query: Query, topic: Topic, wall_ns: int) -> int | None:
         return log.start_offset if text == "oldest" else log.next_offset
     if name == "timestamp_ns":
         return offset_at(topic, number(query, name, None))
-    try:
-        since = parse_duration(text)
-    except ValueError:
-        since = -1
-    if since < 0:
-        raise ApiError(400, "INVALID_ARG_SINCE")
-    return offset_at(topic, wall_ns - since)
+    return offset_at(topic, wall_ns - duration_ns(name, text))
 
 
 def offset_at(topic: Topic, timestamp_ns: int) -> int:

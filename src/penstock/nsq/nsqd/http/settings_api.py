@@ -21,10 +21,10 @@ from penstock.broker.publish.fill import fill_of
 from penstock.broker.topic import Topic
 from penstock.core.malformed import MALFORMED
 from penstock.core.names import is_valid_name
-from penstock.core.units import format_duration, parse_duration
+from penstock.core.units import format_duration
 from penstock.net.http.server.service import Request
 from penstock.net.http.server.v1_api import ApiError, ApiRouter, Query
-from penstock.node.http.api_arguments import existing_channel, existing_topic
+from penstock.node.http.api_arguments import duration_ns, existing_channel, existing_topic
 from penstock.node.ports import Ports
 from penstock.nsq.config_page import ConfigPage
 from penstock.nsq.nsqd.http.write_down import check_written
@@ -148,13 +148,11 @@ class SettingsApi:
                 raise ApiError(400, f"INVALID_ARG_{name.upper()}")
         if body.overflow not in (None, *(each.value for each in Overflow)):
             raise ApiError(400, "INVALID_ARG_OVERFLOW")
+        text = body.retention_time
+        retention_ns = None if text is None else duration_ns("retention_time", text)
         topic.configure(
             TopicSettings(
-                body.max_depth,
-                body.max_bytes,
-                body.overflow,
-                _retention_ns(body.retention_time),
-                body.retention_bytes,
+                body.max_depth, body.max_bytes, body.overflow, retention_ns, body.retention_bytes
             )
         )
         check_written(topic)
@@ -196,19 +194,6 @@ def _shown_channel(topic: Topic, channel: Channel) -> dict[str, Any]:
         "set": {"max_attempts": own.max_attempts, "dead_letter_topic": own.dead_letter_topic},
         "dead_letter_count": channel.dead_letter_count,
     }
-
-
-def _retention_ns(text: str | None) -> int | None:
-    """The duration in ns; ApiError 400 for one that cannot be read, or is negative."""
-    if text is None:
-        return None
-    try:
-        found = parse_duration(text)
-    except ValueError:
-        found = -1
-    if found < 0:
-        raise ApiError(400, "INVALID_ARG_RETENTION_TIME")
-    return found
 
 
 def _decoded(body: bytes, kind: type[Body]) -> Body:
