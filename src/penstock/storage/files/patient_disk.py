@@ -46,7 +46,9 @@ class Hand:
         self.answers: list[Callable[[], None]] = []
         """Called in the thread when work that nobody waited for any more has ended."""
         self.last_ns = 0
-        """The time of the last write that ended."""
+        """The time of the last work that ended."""
+        self.small_ns = 0
+        """The time of the last small write that the loop has asked for."""
         self.held_up_since_ns = 0
         """The time since which the loop itself writes; 0 while it does not."""
         self._owner = 0
@@ -209,15 +211,16 @@ class PatientFile(OsLogFile):
         if not hand.spares:
             hand.wait()
             return super().write(position, data)
-        now = SYSTEM_CLOCK.monotonic_ns()
-        is_small = len(data) <= SMALL_BYTES
-        if is_small and now - hand.last_ns < BUSY_NS and not hand.hangs_ns:
-            hand.held_up_since_ns = now
-            try:
-                return super().write(position, data)
-            finally:
-                hand.held_up_since_ns = 0
-                hand.last_ns = now
+        if len(data) <= SMALL_BYTES:
+            now, before_ns = SYSTEM_CLOCK.monotonic_ns(), hand.small_ns
+            hand.small_ns = now
+            if now - before_ns < BUSY_NS and not hand.hangs_ns:
+                hand.held_up_since_ns = now
+                try:
+                    return super().write(position, data)
+                finally:
+                    hand.held_up_since_ns = 0
+                    hand.last_ns = now
         size, write = self.size, super().write
         return int(hand.do(self.path, lambda: write(position, data), lambda: self._cut(size)))
 
