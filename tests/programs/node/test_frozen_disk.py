@@ -2,74 +2,35 @@
 
 from __future__ import annotations
 
-import http.client
 import json
-import os
 import socket
 import struct
-import subprocess
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from penstock.storage.files.patient_disk import SMALL_BYTES
 from penstock.testing.daemons import Daemon, run_nsqd
+from tests import frozen_disk
 from tests.copies import publish
-from tests.debian import needed
+from tests.frozen_disk import ANSWER_S, FROZEN_S, frozen
 
-pytestmark = [
-    pytest.mark.nightly,
-    pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts and freezes a file system"),
-]
-
-FROZEN_S = 5.0
-ANSWER_S = 1.5
-"""Within it, a node whose loop is held up answers as well."""
+pytestmark = frozen_disk.MARKS
 
 
 @pytest.fixture
 def mounted(tmp_path: Path) -> Iterator[Path]:
-    """A small file system of its own, which thaws whatever happens."""
-    image, folder = tmp_path / "image", tmp_path / "disk"
-    folder.mkdir()
-    with image.open("wb") as file:
-        file.truncate(256 << 20)
-    subprocess.run([needed("mkfs.ext4", "e2fsprogs"), "-q", "-F", image], check=True)
-    done = subprocess.run([needed("mount", "mount"), "-o", "loop", image, folder],
-                          capture_output=True, text=True, check=False)  # fmt: skip
-    if done.returncode:
-        pytest.skip(f"nothing can be mounted here: {done.stderr}")
-    try:
+    with frozen_disk.mounted(tmp_path) as folder:
         yield folder
-    finally:
-        subprocess.run(["fsfreeze", "-u", folder], capture_output=True, check=False)
-        subprocess.run(["umount", "--lazy", folder], check=True)
-
-
-@contextmanager
-def frozen(folder: Path) -> Iterator[float]:
-    """The time at which it was frozen; it thaws in time, even if this process is killed."""
-    thaw = subprocess.Popen(["sh", "-c", f"sleep {FROZEN_S}; fsfreeze -u '{folder}'"])
-    subprocess.run([needed("fsfreeze", "util-linux"), "-f", folder], check=True)
-    try:
-        yield time.monotonic()
-    finally:
-        thaw.wait(60)
 
 
 def asked(node: Daemon, method: str, path: str, body: bytes = b"") -> tuple[int, bytes, float]:
     """Status, body and seconds of an answer."""
-    began = time.monotonic()
-    connection = http.client.HTTPConnection("127.0.0.1", node.http_port, timeout=60)
-    connection.request(method, path, body)
-    response = connection.getresponse()
-    data = response.read()
-    connection.close()
-    return response.status, data, time.monotonic() - began
+    return frozen_disk.asked(node.http_port, method, path, body)
 
 
 class Publisher:

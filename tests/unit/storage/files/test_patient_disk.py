@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.core.errors import DiskHangsError
+from penstock.core.errors import DiskHangsError, StorageError
 from penstock.core.units import SECOND
 from penstock.storage.files import patient_disk
 from penstock.storage.files.disk import OsLogFile
@@ -211,6 +211,24 @@ def test_another_thread_writes_behind_what_is_cut_off(tmp_path: Path, system: Ha
     other.join(60)
     assert (tmp_path / "log").read_bytes() == b"mine"
     assert system.writers == ["penstock-disk", "other"], "one after the other"
+    disk.hand.rest()
+
+
+def test_a_file_is_closed_behind_a_write_that_hangs(tmp_path: Path, system: Hanging) -> None:
+    disk = PatientDisk()
+    log, other = disk.open(str(tmp_path / "log")), disk.open(str(tmp_path / "other"))
+    disk.hand.watch()
+    log.append(b"kept")
+    system.freeze()
+    with pytest.raises(DiskHangsError):
+        log.append(b"left by the loop")
+    for file in (log, other):
+        file.close()  # without a wait
+    system.thaw()
+    answers(disk)
+    assert (tmp_path / "log").read_bytes() == b"kept"
+    with pytest.raises(StorageError, match="Bad file descriptor"):
+        log.sync()
     disk.hand.rest()
 
 
