@@ -2,73 +2,35 @@
 
 from __future__ import annotations
 
-import http.client
 import json
-import os
 import socket
 import struct
-import subprocess
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from penstock.storage.files.patient_disk import SMALL_BYTES
 from penstock.testing.daemons import Daemon, run_nsqd
+from tests import frozen_disk
 from tests.copies import publish
-from tests.debian import needed
+from tests.frozen_disk import ANSWER_S, FROZEN_S, frozen
 
-pytestmark = [
-    pytest.mark.nightly,
-    pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts and freezes a file system"),
-]
-
-FROZEN_S = 5.0
-ANSWER_S = 1.5
-"""Within it, a node whose loop is held up answers as well."""
+pytestmark = frozen_disk.MARKS
 
 
 @pytest.fixture
 def mounted(tmp_path: Path) -> Iterator[Path]:
-    """A small file system of its own, which thaws whatever happens."""
-    image, folder = tmp_path / "image", tmp_path / "disk"
-    folder.mkdir()
-    with image.open("wb") as file:
-        file.truncate(64 << 20)
-    subprocess.run([needed("mkfs.ext4", "e2fsprogs"), "-q", "-F", image], check=True)
-    done = subprocess.run([needed("mount", "mount"), "-o", "loop", image, folder],
-                          capture_output=True, text=True, check=False)  # fmt: skip
-    if done.returncode:
-        pytest.skip(f"nothing can be mounted here: {done.stderr}")
-    try:
+    with frozen_disk.mounted(tmp_path) as folder:
         yield folder
-    finally:
-        subprocess.run(["fsfreeze", "-u", folder], capture_output=True, check=False)
-        subprocess.run(["umount", "--lazy", folder], check=True)
-
-
-@contextmanager
-def frozen(folder: Path) -> Iterator[float]:
-    """The time at which it was frozen; it thaws in time, even if this process is killed."""
-    thaw = subprocess.Popen(["sh", "-c", f"sleep {FROZEN_S}; fsfreeze -u '{folder}'"])
-    subprocess.run([needed("fsfreeze", "util-linux"), "-f", folder], check=True)
-    try:
-        yield time.monotonic()
-    finally:
-        thaw.wait(60)
 
 
 def asked(node: Daemon, method: str, path: str, body: bytes = b"") -> tuple[int, bytes, float]:
     """Status, body and seconds of an answer."""
-    began = time.monotonic()
-    connection = http.client.HTTPConnection("127.0.0.1", node.http_port, timeout=60)
-    connection.request(method, path, body)
-    response = connection.getresponse()
-    data = response.read()
-    connection.close()
-    return response.status, data, time.monotonic() - began
+    return frozen_disk.asked(node.http_port, method, path, body)
 
 
 class Publisher:
@@ -149,6 +111,90 @@ def test_consumers_of_what_is_in_memory_go_on(mounted: Path) -> None:
         node.start()
         [topic] = json.loads(asked(node, "GET", "/stats?format=json&topic=t")[1])["topics"]
         assert topic["channels"][0]["depth"] == 0, "progress is written once the disk answers"
+
+
+def frames(client: socket.socket) -> Iterator[tuple[int, bytes]]:
+    """The frames that a node sends, by their kind, until it closes the connection."""
+    stream = client.makefile("rb")
+    while head := stream.read(8):
+        size, kind = struct.unpack(">ii", head)
+        yield kind, stream.read(size - 4)
+
+
+class Stream:
+    """One that publishes many messages at once, on and on."""
+
+    BODIES = 64
+    PAUSE_S = 0.004
+
+    def __init__(self, node: Daemon) -> None:
+        # More than the loop writes by itself.
+        size = 2 * SMALL_BYTES // self.BODIES
+        bodies = (struct.pack(">i", size) + bytes(size)) * self.BODIES
+        mpub = struct.pack(">i", self.BODIES) + bodies
+        self.command = b"MPUB busy\n" + struct.pack(">i", len(mpub)) + mpub
+        self.answers: list[bytes] = []
+        self.waited_s = 0.0
+        self._client = socket.create_connection(("127.0.0.1", node.tcp_port), 60)
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def _run(self) -> None:
+        answers = frames(self._client)
+        self._client.sendall(b"  V2")
+        while not self._stopped.wait(self.PAUSE_S):  # or it would fill the disk
+            began = time.monotonic()
+            self._client.sendall(self.command)
+            self.answers.append(next(data for _, data in answers if data != b"_heartbeat_"))
+            self.waited_s = max(self.waited_s, time.monotonic() - began)
+
+    def __enter__(self) -> Stream:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()
+        self._thread.join(60)
+        self._client.close()
+
+
+def test_a_freeze_that_meets_a_busy_stream_holds_up_publishes_alone(mounted: Path) -> None:
+    count = 50
+    with run_nsqd(data_path=mounted / "data") as node:
+        assert asked(node, "POST", "/topic/create?topic=t")[0] == 200
+        assert asked(node, "POST", "/channel/create?topic=t&channel=c")[0] == 200
+        publish(node, "t", *map(str, range(count)))
+        consumer = socket.create_connection(("127.0.0.1", node.tcp_port), ANSWER_S)
+        idle = socket.create_connection(("127.0.0.1", node.tcp_port), ANSWER_S)
+        streams = [Stream(node) for _ in range(8)]
+        with consumer, idle, ExitStack() as running:
+            for each in streams:
+                running.enter_context(each)
+            consumer.sendall(b"  V2SUB t c\nRDY 1\n")
+            told = b'{"heartbeat_interval": 1000}'
+            idle.sendall(b"  V2IDENTIFY\n" + struct.pack(">i", len(told)) + told)
+            heard, taken = frames(idle), frames(consumer)
+            assert next(heard) == (0, b"OK")
+            time.sleep(0.5)
+            with frozen(mounted) as began:
+                time.sleep(0.5)
+                for _ in range(3):  # each within the time-out of the socket
+                    assert next(heard) == (0, b"_heartbeat_")
+                    idle.sendall(b"NOP\n")
+                for number in range(count):
+                    data = next(data for kind, data in taken if kind == 2)
+                    assert data[26:] == b"%d" % number
+                    consumer.sendall(b"FIN %b\n" % data[10:26])
+                assert asked(node, "GET", "/stats?format=json")[2] < ANSWER_S
+                assert time.monotonic() - began < FROZEN_S, "while it is frozen"
+        for each in streams:
+            assert set(each.answers) == {b"OK"}
+            assert each.waited_s > FROZEN_S / 2, "it has waited"
+        end = Stream.BODIES * sum(len(each.answers) for each in streams)
+        node.kill()
+        node.start()
+        stored = asked(node, "GET", "/log/offsets?topic=busy")[1].replace(b" ", b"")
+        assert b'"end":%d' % end in stored
 
 
 def test_a_node_that_nobody_publishes_to_tells_it_too(mounted: Path) -> None:

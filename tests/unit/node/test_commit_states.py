@@ -24,6 +24,7 @@ from penstock.storage.durability import Durability
 from penstock.storage.files.patient_disk import Hand
 from penstock.storage.log import SyncJob
 from penstock.testing.clock import FakeClock
+from penstock.testing.disk import FaultyFile
 from tests.programs.nsq.nsqd.conftest import TIMEOUT_S
 
 from .conftest import Bench
@@ -48,6 +49,22 @@ class Place(SyncPlace):
         done(None)
 
 
+class _Frozen:
+    """Appends to logs hang while ``is_frozen``."""
+
+    is_frozen = False
+    append = FaultyFile.append
+
+
+frozen = _Frozen()
+
+
+def _append(file: FaultyFile, data: bytes | memoryview) -> None:
+    if frozen.is_frozen and file.path.endswith(".log"):
+        raise DiskHangsError(f"{file.path}: the disk has not answered for 0.3 s")
+    _Frozen.append(file, data)
+
+
 class Commits(RuleBasedStateMachine):
     """Publishes to one topic beside those that are owed an answer."""
 
@@ -64,12 +81,15 @@ class Commits(RuleBasedStateMachine):
         self.owed: set[int] = set()
         self.is_occupied = False
         self.is_ending = False
+        frozen.is_frozen = False
 
     async def _bench(self) -> Bench:
         return Bench(self.durability)
 
     def teardown(self) -> None:
         self.is_ending = True
+        frozen.is_frozen = False
+        self.commits._disk_answers()
         if self.is_occupied:
             self.commits.vacate(self.topic)
         settling = self.loop.create_task(self.commits.settle())
@@ -142,6 +162,17 @@ class Commits(RuleBasedStateMachine):
         self.is_occupied = False
         self.commits.vacate(self.topic)
 
+    @precondition(lambda self: not frozen.is_frozen)
+    @rule()
+    def freeze(self) -> None:
+        frozen.is_frozen = True
+
+    @rule(is_frozen=st.booleans())
+    def disk_answers(self, is_frozen: bool) -> None:
+        """It may hang again before anybody has written."""
+        frozen.is_frozen = is_frozen
+        self.commits._disk_answers()
+
     @invariant()
     def the_tables_hold(self) -> None:
         own = self.commits
@@ -162,8 +193,13 @@ class Commits(RuleBasedStateMachine):
     @invariant()
     def who_is_owed_waits_for_something(self) -> None:
         own = self.commits
-        if not self.is_occupied and not own._in_pass and own._syncs[self.topic].state is None:
+        is_at_rest = not own._in_pass and own._syncs[self.topic].state is None
+        if is_at_rest and not own._waits(None):
             assert not self.owed
+        nbytes = sum(each.records.nbytes for each in self.topic.staged)
+        nbytes += sum(each.records.nbytes for each in own._held_up.get(self.topic, ()))
+        assert own._held_up_bytes == (nbytes if self.topic.is_held_up else 0)
+        assert self.topic.is_held_up == (self.topic in own._held_up)
         if self.durability is Durability.WRITE:
             assert self.topic.log.next_offset == self.topic.log.append_offset
 
@@ -189,6 +225,7 @@ def _loop() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FaultyFile, "append", _append)
     monkeypatch.setattr(commits, "MANY", MANY)
     monkeypatch.setattr(commits, "AT_ONCE", 2 * FEW)
     monkeypatch.setattr(commits, "GATHER_NS_MAX", 3600 * 10**9)

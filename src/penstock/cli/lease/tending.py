@@ -159,7 +159,8 @@ class Tender:
                 return f"{record.holder} holds the lease: this node takes no publishes"
         lease = status.get("lease")
         if lease is None:
-            return "the node is not told to need a lease: start it with --needs-lease"
+            remedy = "start it with --needs-lease, mqbroker with needsLease=true"
+            return f"the node is not told to need a lease: {remedy}"
         # By its own clock, and read before the renewal: how long that takes does not matter.
         node_ns = int(lease["clock_ns"])
         listed, members = self._members(status)

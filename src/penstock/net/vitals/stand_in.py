@@ -15,6 +15,7 @@ import socket
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from http import HTTPStatus
 from typing import Final
 
@@ -48,9 +49,9 @@ class StandIn:
         self._stopped = threading.Event()
 
     def start(self) -> None:
-        """Begin to look, in a thread of its own; called in the loop."""
-        work, arguments = self._run, (asyncio.get_running_loop(),)
-        threading.Thread(target=work, args=arguments, name="penstock-stand-in", daemon=True).start()
+        """Start the thread, from within the loop."""
+        work = partial(self._run, asyncio.get_running_loop())
+        threading.Thread(target=work, name="penstock-stand-in", daemon=True).start()
 
     def stop(self) -> None:
         """Let the thread end."""
@@ -117,7 +118,7 @@ class _Watch:
                 client.close()
 
     def clients(self) -> list[socket.socket]:
-        """Those that have sent something, each once."""
+        """The new connections that have sent something, each once."""
         ready = [key.fileobj for key, _ in self._selector.select(LOOK_S)]
         clients = []
         for each in ready:

@@ -26,7 +26,7 @@ from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.registration import VIP_DISTANCE, TopicConfig
 from penstock.rocketmq.remoting import RemotingServer
 from penstock.storage.batch import Dialect
-from penstock.storage.files.disk import Disk, OsDisk
+from penstock.storage.files.disk import Disk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -99,7 +99,8 @@ class RocketBroker(Observer):
                 f"the broker cannot start: {error}; listenPort and bindAddress set another"
             ) from error
         try:
-            broker = cls(settings, node, disk or OsDisk(), sock.getsockname()[1], ha_port)
+            disk = disk or node.broker.store.disk
+            broker = cls(settings, node, disk, sock.getsockname()[1], ha_port)
         except PenstockError:
             sock.close()
             raise

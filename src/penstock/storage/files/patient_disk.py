@@ -46,7 +46,9 @@ class Hand:
         self.answers: list[Callable[[], None]] = []
         """Called in the thread when work that nobody waited for any more has ended."""
         self.last_ns = 0
-        """The time of the last write that ended."""
+        """The time of the last work that ended."""
+        self.small_ns = 0
+        """The time of the last small write that the loop has asked for."""
         self.held_up_since_ns = 0
         """The time since which the loop itself writes; 0 while it does not."""
         self._owner = 0
@@ -56,7 +58,8 @@ class Hand:
         self._ended = threading.Condition(self._deciding)
         """Notified when work that nobody waited for any more has ended."""
         self._work: Callable[[], Any] = _nothing
-        self._undo: Callable[[], object] = _nothing
+        self._undo: list[Callable[[], object]] = []
+        """Work behind the work that nobody waits for any more."""
         self._outcome: tuple[Any, BaseException | None] = None, None
         self._is_left = False
         self._thread: threading.Thread | None = None
@@ -120,6 +123,13 @@ class Hand:
             with self._ended:
                 self._ended.wait_for(lambda: self._began_ns is None)
 
+    def leave(self, work: Callable[[], object]) -> bool:
+        """Do it behind the work that hangs; False if none does, and nothing is done."""
+        with self._deciding:
+            if self._is_left:
+                self._undo.append(work)
+            return self._is_left
+
     def hangs(self, path: str) -> DiskHangsError:
         """The error of a disk that hangs."""
         seconds = max(self.hangs_ns, self.held_up_ns()) / SECOND
@@ -139,7 +149,7 @@ class Hand:
         if self._thread is None:
             self._start()
         began_ns = SYSTEM_CLOCK.monotonic_ns()
-        self._work, self._undo = work, undo
+        self._work, self._undo = work, [undo]
         self._go.release()
         if not self._done.acquire(timeout=patience_s):
             with self._deciding:
@@ -179,18 +189,25 @@ class Hand:
 
     def _end_left(self) -> None:
         """End work that nobody waited for any more."""
-        with suppress(Exception):  # whoever writes next meets it
-            self._undo()
+        while not self._is_forgotten():
+            with suppress(Exception):  # whoever writes next meets it
+                self._undo.pop(0)()
+        for each in self.answers:
+            each()
+
+    def _is_forgotten(self) -> bool:
+        """Forget the work that was left, unless there is more to be done behind it."""
         with self._ended:
-            self._outcome, self._undo = (None, None), _nothing
+            if self._undo:
+                return False
+            self._outcome = None, None
             self.last_ns = SYSTEM_CLOCK.monotonic_ns()
             if not self._owner:
                 self._thread = None
                 self._go.release()
             self._is_left, self._began_ns = False, None
             self._ended.notify_all()
-        for each in self.answers:
-            each()
+            return True
 
 
 def _nothing() -> None:
@@ -209,15 +226,16 @@ class PatientFile(OsLogFile):
         if not hand.spares:
             hand.wait()
             return super().write(position, data)
-        now = SYSTEM_CLOCK.monotonic_ns()
-        is_small = len(data) <= SMALL_BYTES
-        if is_small and now - hand.last_ns < BUSY_NS and not hand.hangs_ns:
-            hand.held_up_since_ns = now
-            try:
-                return super().write(position, data)
-            finally:
-                hand.held_up_since_ns = 0
-                hand.last_ns = now
+        if len(data) <= SMALL_BYTES:
+            now, before_ns = SYSTEM_CLOCK.monotonic_ns(), hand.small_ns
+            hand.small_ns = now
+            if now - before_ns < BUSY_NS and not hand.hangs_ns:
+                hand.held_up_since_ns = now
+                try:
+                    return super().write(position, data)
+                finally:
+                    hand.held_up_since_ns = 0
+                    hand.last_ns = now
         size, write = self.size, super().write
         return int(hand.do(self.path, lambda: write(position, data), lambda: self._cut(size)))
 
@@ -233,6 +251,11 @@ class PatientFile(OsLogFile):
     def rewrite(self, position: int) -> None:
         with self._hand.held_up(self.path):
             super().rewrite(position)
+
+    def close(self) -> None:
+        # A write that hangs needs the file until it ends.
+        if not (self._hand.spares and self._hand.leave(super().close)):
+            super().close()
 
 
 class PatientDisk(OsDisk):

@@ -7,17 +7,20 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import pytest
 
 from penstock.cli.lease.etcd import Etcd
 from penstock.cli.lease.record import LeaseError, Record
-from penstock.testing.daemons import Daemon, run_nsqd
-from tests.copies import ask, until
+from penstock.rocketmq.protocol.codes import ResponseCode
+from penstock.testing.daemons import Daemon, MqBroker, run_mqbroker, run_mqnamesrv, run_nsqd
+from tests.copies import ask, until, until_copied
 from tests.debian import needed
+from tests.programs.rocketmq.broker.asking import pull, send
 from tools.harness.ports import unused_address
+from tools.harness.rocketmq.raw_client import RawClient
 
 pytestmark = pytest.mark.nightly
 
@@ -54,8 +57,9 @@ def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @contextmanager
 def tended(etcd: str, name: str, node: Daemon, log: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A lease program beside a node."""
+    address = node.copies if isinstance(node, MqBroker) else node.http
     words = [sys.executable, "-m", "penstock.cli.penstock", "lease", f"etcd://{etcd}/{name}",
-             node.http, f"--duration={SECONDS}s"]  # fmt: skip
+             address, f"--duration={SECONDS}s"]  # fmt: skip
     with log.open("ab") as file, subprocess.Popen(words, stdout=file, stderr=file) as process:
         try:
             yield process
@@ -133,3 +137,44 @@ def test_a_primary_without_the_store_takes_no_publishes_when_its_lease_is_over(
         assert (status, answer["message"]) == (503, "NOT_COPIED")
         with tended(etcd, "alone", a, tmp_path / "a"):
             assert published(a) == 200
+
+
+def sent(broker: MqBroker) -> int:
+    """The code that a send is answered, tried until it is taken."""
+    answer = None
+    for _ in range(600):
+        with closing(RawClient(broker.port)) as client:
+            answer = send(client, "T")
+        if answer.code == ResponseCode.SUCCESS:
+            break
+        time.sleep(0.1)
+    assert answer is not None
+    return answer.code
+
+
+def test_a_master_that_dies_is_followed_by_its_slave_and_comes_back_fenced(
+    etcd: str, tmp_path: Path
+) -> None:
+    """Of RocketMQ's brokers no slave is listed: one is promoted if it lags by less than this."""
+    found = {"needsLease": "true", "promoteMaxLag": "60s"}
+    with ExitStack() as running:
+        enter = running.enter_context
+        names = enter(run_mqnamesrv()).rocketmq
+        a = enter(run_mqbroker(name_server=names, **found))
+        a.wait_for("registered")
+        b = enter(run_mqbroker(name_server=names, brokerRole="SLAVE", brokerId=1, **found))
+        until(b, whole=True)
+        with closing(RawClient(a.port)) as client:
+            assert send(client, "T").code == ResponseCode.SERVICE_NOT_AVAILABLE
+        for name, broker in (("a", a), ("b", b)):
+            enter(tended(etcd, "brokers", broker, tmp_path / name))
+        assert sent(a) == ResponseCode.SUCCESS
+        until_copied(a, b, "T")
+        a.kill()
+        until(b, role="primary", epoch=2)
+        b.wait_for("registered")
+        assert sent(b) == ResponseCode.SUCCESS
+        with closing(RawClient(b.port)) as client:
+            assert [len(pull(client, "T", 0, offset)[1]) for offset in range(2)] == [2, 1]
+        a.start()
+        until(a, role="fenced")

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.core.errors import DiskHangsError
+from penstock.core.errors import DiskHangsError, StorageError
+from penstock.core.units import SECOND
 from penstock.storage.files import patient_disk
 from penstock.storage.files.disk import OsLogFile
 from penstock.storage.files.patient_disk import SMALL_BYTES, PatientDisk
@@ -125,7 +126,7 @@ def test_writes_that_follow_one_another_are_the_loop_s(
     file = disk.open(str(tmp_path / "log"))
     disk.hand.watch()
     monkeypatch.setattr(patient_disk, "BUSY_NS", 1 << 62)
-    disk.hand.last_ns = 1
+    disk.hand.small_ns = 1
     file.append(b"x")
     assert system.writers == [threading.current_thread().name]
     system.freeze()
@@ -213,6 +214,24 @@ def test_another_thread_writes_behind_what_is_cut_off(tmp_path: Path, system: Ha
     disk.hand.rest()
 
 
+def test_a_file_is_closed_behind_a_write_that_hangs(tmp_path: Path, system: Hanging) -> None:
+    disk = PatientDisk()
+    log, other = disk.open(str(tmp_path / "log")), disk.open(str(tmp_path / "other"))
+    disk.hand.watch()
+    log.append(b"kept")
+    system.freeze()
+    with pytest.raises(DiskHangsError):
+        log.append(b"left by the loop")
+    for file in (log, other):
+        file.close()  # without a wait
+    system.thaw()
+    answers(disk)
+    assert (tmp_path / "log").read_bytes() == b"kept"
+    with pytest.raises(StorageError, match="Bad file descriptor"):
+        log.sync()
+    disk.hand.rest()
+
+
 def test_work_that_ends_as_patience_does_is_done(tmp_path: Path) -> None:
     class Late:
         """A lock that is taken too late each time, as by the clock."""
@@ -243,10 +262,26 @@ def test_the_loop_makes_no_large_write_itself_however_busy_it_is(
     file = disk.open(str(tmp_path / "log"))
     disk.hand.watch()
     monkeypatch.setattr(patient_disk, "BUSY_NS", 1 << 62)
-    disk.hand.last_ns = 1
+    disk.hand.small_ns = 1
     file.append(bytes(size))
     is_loop = system.writers == [threading.current_thread().name]
     assert is_loop == (size == SMALL_BYTES)
+    disk.hand.rest()
+
+
+def test_a_small_write_among_large_ones_is_not_the_loop_s(
+    tmp_path: Path, system: Hanging, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As that of a journal, beside a stream of publishes."""
+    disk = PatientDisk()
+    log, journal = disk.open(str(tmp_path / "log")), disk.open(str(tmp_path / "journal"))
+    disk.hand.watch()
+    monkeypatch.setattr(patient_disk, "BUSY_NS", SECOND)
+    log.append(bytes(SMALL_BYTES + 1))
+    journal.append(b"x")
+    assert system.writers == ["penstock-disk"] * 2
+    journal.append(b"y")
+    assert system.writers[2:] == [threading.current_thread().name]
     disk.hand.rest()
 
 

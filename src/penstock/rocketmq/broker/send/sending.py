@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.core.clock import wall_ms
 from penstock.core.errors import (
     DiskFullError,
+    DiskHangsError,
     ExitingError,
     LateCopyError,
     NotCopiedError,
@@ -442,7 +443,8 @@ def error_code(error: StorageError) -> ResponseCode:
     """The code of the answer to a send that met this error."""
     if isinstance(error, LateCopyError):
         return ResponseCode.FLUSH_SLAVE_TIMEOUT
-    if isinstance(error, DiskFullError | ReadOnlyError | ExitingError | NotCopiedError):
+    elsewhere = DiskFullError | DiskHangsError | ReadOnlyError | ExitingError | NotCopiedError
+    if isinstance(error, elsewhere):
         # With this code producers try another broker, as with a Java broker whose disk is full
         # (RocketMQ spec 2.1).
         return ResponseCode.SERVICE_NOT_AVAILABLE
