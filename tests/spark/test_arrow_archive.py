@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +17,7 @@ from penstock.spark.compaction import compact
 from penstock.spark.errors import OptionError, SourceError
 from penstock.spark.pipelines import Pipeline, archive
 from penstock.spark.pipelines.adoption import SET_ASIDE
-from penstock.spark.pipelines.spec import Run, Sink, Source, Spec
+from penstock.spark.pipelines.spec import Parse, Run, Sink, Source, Spec
 from tests.spark.test_exactly_once import forget_last_batch
 from tools.harness.fake_log_server import TIMESTAMP_NS, FakeLogServer
 
@@ -242,6 +244,29 @@ def test_lines(lake: Lake) -> None:
     lines = lake.spark.read.text(str(lake.to)).collect()
     assert sorted(int(row.value) for row in lines) == list(range(BATCH))
     assert {"".join(path.suffixes[-2:]) for path in lake.to.rglob("t@*")} == {".txt.gz"}
+
+
+def test_typed_columns_are_written_by_spark(lake: Lake) -> None:
+    bodies = [b'{"id": 1, "note": 7, "at": "2026-01-31T12:00:00Z"}', b'{"id": "2"}', b"{}", b"[3]"]
+    lake.server.queue("t").append(bodies, TIMESTAMP_NS)
+    source = Source("nsq", {"topic": "t", "nsqd_http_address": lake.server.address,
+                            "startingOffsets": "earliest"})  # fmt: skip
+    typed = Parse("id long, note string, at timestamp")
+    sink = Sink("parquet", {"path": str(lake.to)}, writer="arrow")
+    spec = Spec("lake", source, sink, Run(1000, str(lake.checkpoint)), typed)
+    with pytest.raises(
+        OptionError, match=r'writer = "arrow" is for .* without \[sql\] and \[parse\]'
+    ):
+        Pipeline(spec).start(lake.spark)
+    spec = replace(spec, sink=replace(sink, writer=None))
+    (query,) = Pipeline(spec).start(lake.spark, {"availableNow": True})
+    assert query.awaitTermination(500)
+    rows = lake.spark.read.parquet(str(lake.to)).select("id", "note", "at").orderBy("id")
+    assert rows.dtypes == [("id", "bigint"), ("note", "string"), ("at", "timestamp")]
+    noon = datetime(2026, 1, 31, 12, tzinfo=UTC)
+    found = [(row.id, row.note, row.at and row.at.astimezone(UTC)) for row in rows.collect()]
+    assert found == [(None, None, None), (1, "7", noon)]
+    assert (lake.to / "_spark_metadata").is_dir()
 
 
 def test_messages_in_the_zone_of_the_session(lake: Lake) -> None:

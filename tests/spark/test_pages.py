@@ -15,6 +15,7 @@ import pytest
 
 from penstock.spark.pipelines import Pipeline
 from penstock.spark.pipelines.cases import run_case
+from penstock.spark.pipelines.pipeline import wait_for_sources
 from penstock.testing.daemons import RocketMQ, run_rocketmq
 from tests.forwarding import create, publish
 from tests.page_blocks import sample
@@ -182,6 +183,12 @@ def test_a_table_beside_the_stream_has_the_files_of_the_beginning(
         query.stop()
     rows = spark.read.parquet(f"{tmp_path}/out").collect()
     assert {row.id: row.country for row in rows} == {1: "DE", 2: None, 3: "DE", 4: "FR"}
+    (query,) = made.start(spark, {"processingTime": "0 seconds"})
+    wait_for_sources(query)
+    (tmp_path / "customers" / "new.parquet").unlink()
+    order(5, "bob")
+    with pytest.raises(Exception, match=r"new\.parquet\. File does not exist"):
+        query.processAllAvailable()
 
 
 def test_a_difference_reads_as_shown(spark: SparkSession, tmp_path: Path) -> None:

@@ -30,6 +30,30 @@ def test_letters_name_reason_place_and_body(spark: SparkSession) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ('{"n": 1', "the body is not JSON"),
+        ('{"n": 1} {"n": 2}', None),  # as Spark reads no further
+        ("null", "the body is no JSON object"),
+        ('[{"n": 1}]', "the body is no JSON object"),
+        ('{"n": 1.5}', "field n is no int: 1.5"),
+        ('{"n": 2147483648}', "field n is no int: 2147483648"),
+        ('{"n": null}', "field n is missing"),
+        ('{"n": 1, "of": 2}', "field of is no struct<m:int>: 2"),
+        ('{"n": 1, "of": {"m": "x"}}', "the body does not parse"),
+        (f'{{"n": "{"9" * 101}"}}', f"field n is no int: {'9' * 100}"),
+        ('{"n": 1, "of": {"m": 1, "more": 0}, "more": []}', None),
+    ],
+)
+def test_the_reason_of_a_row_that_does_not_parse(
+    spark: SparkSession, body: str, reason: str | None
+) -> None:
+    frame = spark.createDataFrame([(bytearray(body.encode()),)], "body binary")
+    found = parse.bad_rows(frame, "n int not null, of struct<m: int>").collect()
+    assert [row.reason for row in found] == ([] if reason is None else [reason])
+
+
 def test_fields_hide_columns_of_the_same_name(spark: SparkSession) -> None:
     body = b'{"n": 1, "topic": "of the body"}'
     frame = spark.createDataFrame([("t", body)], "topic string, value binary")

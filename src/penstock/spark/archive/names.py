@@ -21,7 +21,7 @@ _NAME: Final = re.compile(
     r"\.(?P<first>\d{20})-(?P<last>\d{20})(?P<ending>\.[a-z][a-z.]*)"
 )
 HIDDEN: Final = (".", "_")
-"""What names begin with that readers of a folder pass over."""
+"""The first characters of names that readers of a folder pass over."""
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]")
 # File systems take 255 bytes; the id of a log of many epochs is long.
 _NODE_MAX: Final = 60
