@@ -215,7 +215,7 @@ def pattern(name: str, given: str) -> str:
     try:
         re.compile(given)
     except (re.error, OverflowError, RecursionError) as error:
-        raise OptionError(f"{name}={given!r} is no regular expression: {error}") from None
+        raise OptionError(f"{name}={given!r} is not a regular expression: {error}") from None
     return given
 
 

@@ -108,7 +108,7 @@ def listed(found: Mapping[str, Sequence[str]], names: Iterable[str]) -> list[str
     """A line for each of these names that is a view, or that several topics would have."""
     lines = []
     for name in sorted(found.keys() & set(names)):
-        others = f" is no view, as it could be any of the topics {', '.join(found[name])}"
+        others = f" is not a view, as it could be any of the topics {', '.join(found[name])}"
         lines.append(name + others * (len(found[name]) > 1))
     return lines
 

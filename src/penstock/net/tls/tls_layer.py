@@ -172,7 +172,7 @@ def _load_cert_chain(
             text = "tls: private key does not match public key"
         else:
             reason = f" ({error.reason})" if error.reason else ""
-            text = f"{cert_file} and {key_file} are no certificate and key in PEM{reason}"
+            text = f"{cert_file} and {key_file} are not a certificate and a key in PEM{reason}"
         raise ConfigError(f"failed to build {what} - {text}") from error
 
 

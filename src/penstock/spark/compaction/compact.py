@@ -77,7 +77,7 @@ def chosen(root: Path, file_bytes: int) -> dict[Path, list[Group]]:
 
 def _require_files(root: Path) -> None:
     if not root.is_dir():
-        raise PenstockError(f"{root} is no folder")
+        raise PenstockError(f"{root} is not a folder: name one that a pipeline writes to")
     if (root / "_delta_log").is_dir():
         raise PenstockError(f"{root} is a Delta table: compact it by `OPTIMIZE` in Spark SQL")
     if any((root / "metadata").glob("*.metadata.json")):

@@ -141,7 +141,7 @@ def _reason(json: str, body: str) -> Column:
         given = F.get_json_object(text, f"$['{field.name}']")
         kind = field.dataType.simpleString()
         wrong = F.concat(
-            F.lit(f"field {field.name} is no {kind}: "), F.substring(given, 1, _TEXT_MAX)
+            F.lit(f"field {field.name} is not of type {kind}: "), F.substring(given, 1, _TEXT_MAX)
         )
         reasons.append(F.when(given.isNotNull() & parsed[field.name].isNull(), wrong))
         if not field.nullable:

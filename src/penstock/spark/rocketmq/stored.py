@@ -139,4 +139,6 @@ def _head(data: bytes, place: int) -> tuple[int, int]:
 
 
 def _nonsense(place: int) -> SourceError:
-    return SourceError(f"the broker has sent what is no stored message, at byte {place}")
+    return SourceError(
+        f"the broker has sent something that is not a stored message, at byte {place}"
+    )
