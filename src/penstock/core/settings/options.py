@@ -266,6 +266,7 @@ def _config_values(
             _die(
                 f"ERROR: Resolve failed to coerce value {without_secrets(_shown(value))}"
                 f" ({each.kind.show(each.initial())}) for field {_field(each.key)} - {error}"
+                + (f"; give {each.key} {each.kind.form}" if each.kind.form else "")
             )
     return values
 
