@@ -66,7 +66,7 @@ async def standby_for(
 
 
 def _standing_of(data_path: str) -> ReplicationState | None:
-    """The standing of a data path; what is no folder is refused later, in Go's words, by the lock.
+    """The standing of a data path; what is not a folder is refused later by the lock.
 
     Raises ConfigError, StorageError.
     """

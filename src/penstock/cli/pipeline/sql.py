@@ -95,7 +95,7 @@ def statements(read: Callable[[str], str]) -> Iterator[str]:
 
 
 def views(topics: Iterable[str]) -> dict[str, list[str]]:
-    """The topics by the name that SQL can say: what is no word of SQL is an underscore, and capital
+    """The topics by their names in SQL: what is not a word of SQL is an underscore, and capital
     letters count as small ones. Only a topic that has a name to itself is a view.
     """
     found: dict[str, list[str]] = {}

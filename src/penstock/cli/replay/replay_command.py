@@ -353,7 +353,7 @@ def _part(
 
 
 class Progressing:
-    """A bar on standard error; nothing when that is no terminal, or when messages go there."""
+    """A bar on standard error; nothing when that is not a terminal, or when messages go there."""
 
     def __init__(self, progress: Progress | None, task: TaskID | None) -> None:
         self._progress = progress
