@@ -65,8 +65,8 @@ output = [
     bad = """
 bad = [
   {reason = "the body is not JSON", body = "no json"},
-  {reason = "the body is no JSON object", body = "[1]"},
-  {reason = "field status is no int: fine"},
+  {reason = "the body is not a JSON object", body = "[1]"},
+  {reason = "field status is not of type int: fine"},
   {reason = "field ts is missing", body = '{"status": 1}'},
   {reason = "the body is not JSON", body = ""},
 ]

@@ -24,7 +24,12 @@ def test_letters_name_reason_place_and_body(spark: SparkSession) -> None:
     frame = spark.createDataFrame(rows, "topic string, offset long, body binary")
     letters = parse.letters(parse.bad_rows(frame, JSON)).collect()
     assert [json.loads(bytes(letter.body)) for letter in letters] == [
-        {"reason": "field n is no int: one", "topic": "t", "offset": 1, "body": '{"n": "one"}'},
+        {
+            "reason": "field n is not of type int: one",
+            "topic": "t",
+            "offset": 1,
+            "body": '{"n": "one"}',
+        },
         {"reason": "the body is not JSON", "topic": "t", "offset": 2, "body_base64": "//4="},
         {"reason": "field n is missing", "topic": "t", "offset": 3, "body": '{"topic": "x"}'},
     ]

@@ -1,6 +1,6 @@
 """/api/groups: the readers of topics' logs, and how far behind they are. Ours, not upstream's.
 
-Of nodes of NSQ they are RocketMQ's groups and readers of the log; brokers that are no such node
+Of nodes of NSQ they are RocketMQ's groups and readers of the log; brokers that are not such nodes
 have RocketMQ's.
 """
 
@@ -32,7 +32,7 @@ class GroupsApi:
         self.growth: Callable[[str, str], float | None] = _unknown
         """The growth of the lag of a topic's group, in messages a second; None if not known."""
         self.beside: OtherBrokers | None = None
-        """RocketMQ's brokers that are no nodes, where nsqadmin knows name servers."""
+        """RocketMQ's brokers that are not nodes, where nsqadmin knows name servers."""
 
     def add_routes(self, router: AdminRouter) -> None:
         router.v1("GET", "/api/groups", answering(self._groups))

@@ -159,7 +159,7 @@ def text_of(param: str) -> str:
     """A part of the path as proper Unicode.
 
     NSQ has names ``.`` and ``..``, which browsers take out of a path, with the name before: there
-    they are ``~.`` and ``~..``, which are no names.
+    they are ``~.`` and ``~..``, which are not names.
     """
     return param[1:] if param in ("~.", "~..") else proper(param)
 

@@ -1,4 +1,4 @@
-"""One topic, two dialects: the messages of another dialect as those of one's own.
+"""One topic, two dialects: messages of the other one in a reader's own dialect.
 
 A batch holds the frames of the dialect that wrote it. In between there are only bodies: each
 dialect has a reader that gives those of its batches, and NSQ a writer that makes a batch of them.

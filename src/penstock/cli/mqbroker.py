@@ -117,7 +117,7 @@ async def _serve(settings: BrokerSettings, log_level: int) -> int:
     try:
         OsDisk().make_directory(settings.checked_store())
     except PenstockError as error:
-        die(PREFIX, f"cannot make storePathRootDir - {error}")
+        die(PREFIX, f"cannot make storePathRootDir - {error}; name a folder that can be made")
     try:
         is_over = False
         turn: Turn | None = None

@@ -38,7 +38,8 @@ _ECHO_NS = 1_000_000_000
 
 app = App(
     name="penstock",
-    help="A message broker that speaks NSQ, with Spark pipelines over one durable, replayable log.",
+    help="A message broker that speaks NSQ and RocketMQ, with Spark pipelines over one durable, "
+    "replayable log.",
     version=f"penstock {__version__}",
     error_formatter=refuse,
 )
@@ -412,7 +413,7 @@ def help_(subject: Subject | None = None, /, *words: str) -> None:
     if subject == "flags":
         run_help_flags(words)
     else:
-        app.help_print([subject, *words] if subject else [])
+        app([*([subject, *words] if subject else ()), "--help"])
 
 
 @app.command

@@ -8,7 +8,7 @@ from typing import Any, Final
 from penstock.cluster.access import Access
 from penstock.cluster.blocking import Daemon, secured
 from penstock.cluster.exchange import code_of, parsed
-from penstock.cluster.upstream_errors import UpstreamError
+from penstock.cluster.upstream_errors import RefusedError, UpstreamError
 from penstock.core.counted import counted
 from penstock.core.errors import PenstockError
 from penstock.core.redaction import without_secrets
@@ -34,7 +34,15 @@ def run_promote(
     shown = without_secrets(address)
     url = secured(address, access, ASK_S)
     with Daemon(url, ASK_S, tls=tls, headers=access.headers) as node:
-        status = node.get("/replication")
+        try:
+            status = node.get("/replication")
+        except RefusedError as error:
+            if error.is_unknown:
+                raise PenstockError(
+                    f"{shown} cannot be promoted: give the HTTP address of a follower, an nsqd or "
+                    "mqbroker of Penstock"
+                ) from error
+            raise
     if status.get("role") == "primary":
         print(f"{shown} is primary already, in epoch {status.get('epoch')}")
         return

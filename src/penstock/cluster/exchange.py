@@ -112,7 +112,7 @@ def status_text(status: int) -> str:
 
 
 def escaped(name: str) -> str:
-    """A value as a query has it: ``#`` is ``%23``, and what was no UTF-8 is as it came."""
+    """A value as a query has it: ``#`` is ``%23``, and what was not UTF-8 is as it came."""
     return quote_plus(name, errors="surrogateescape")
 
 

@@ -56,7 +56,7 @@ class Series:
         self._lags: deque[int] = deque(maxlen=_TREND_LOOKS)
 
     def add(self, look: Counts) -> None:
-        """One more; one of the same moment is no news."""
+        """One more; one of the same moment is not news."""
         then = self._look
         if then is not None:
             if look.at_ns <= then.at_ns:

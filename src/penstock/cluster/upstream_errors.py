@@ -15,6 +15,9 @@ from penstock.core.quote import quote
 
 QUOTED_MAX: Final = 1024
 """Bytes of an answer that are repeated in an error."""
+UNKNOWN: Final = (404, "NOT_FOUND")
+"""The status and code for a path that the daemon does not have."""
+_OTHERS: Final = "another program, or an earlier version, answers there"
 
 
 class SentRequest(NamedTuple):
@@ -34,6 +37,9 @@ class ErrorWording:
 
     def refused(self, asked: SentRequest, status: int, body: bytes) -> str:
         """The text for another status than 200."""
+        if (status, code_of(body)) == UNKNOWN:
+            path = asked.target.partition("?")[0]
+            return f"{asked.endpoint.address} does not know {path}: {_OTHERS}"
         code = code_of(body) or status_text(status).partition(" ")[2]
         return f"{asked.endpoint.address}: {status} {code}".rstrip()
 
@@ -87,12 +93,12 @@ class RefusedError(UpstreamError):
         super().__init__(wording.refused(asked, status, body))
         self.status = status
         self.code = code_of(body)
-        self.short = f"status {status}"
+        self.short = _OTHERS if self.is_unknown else f"status {status}"
 
     @property
     def is_unknown(self) -> bool:
         """True if the daemon does not know the request at all, as Go's has not all of ours."""
-        return (self.status, self.code) == (404, "NOT_FOUND")
+        return (self.status, self.code) == UNKNOWN
 
 
 class UnexpectedError(UpstreamError):

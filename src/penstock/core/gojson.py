@@ -2,7 +2,7 @@
 
 Writing: compact, UTF-8, ``<``, ``>``, ``&``, U+2028 and U+2029 escaped, 1.0 as ``1``. Reading into
 a struct: keys match in any case, ``null`` leaves a field alone, the last of equal keys wins, and
-types are strict (1.0 is no integer), in lists and in structs within structs as well.
+types are strict (1.0 is not an integer), in lists and in structs within structs as well.
 """
 
 from __future__ import annotations

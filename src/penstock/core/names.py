@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 MAX_NAME_LENGTH = 64
+NAME_FORM = "1 to 64 letters, digits, dots, underscores and hyphens"
 EPHEMERAL_SUFFIX = "#ephemeral"
 
 _NAME = re.compile(r"[.a-zA-Z0-9_-]+(?:#ephemeral)?")

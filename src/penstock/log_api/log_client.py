@@ -355,7 +355,7 @@ class LogClient:
 
 
 def _offsets(node: str, answer: dict[str, Any]) -> Offsets:
-    """A topic's part of the answer to /log/offsets; KeyError and its like if it is no such."""
+    """A topic's part of the answer to /log/offsets; KeyError and its like for another answer."""
     queues = [_queue_bounds(**queue) for queue in answer["queues"]]
     groups = {
         group: {int(queue): offset for queue, offset in offsets.items()}
@@ -367,7 +367,7 @@ def _offsets(node: str, answer: dict[str, Any]) -> Offsets:
 def _queue_bounds(
     queue: int, start: int, end: int, bytes: int, log: str = "", **_: object
 ) -> QueueBounds:
-    """A newer node may tell more. Raises TypeError for bounds that are no numbers."""
+    """A newer node may tell more. Raises TypeError for bounds that are not numbers."""
     # Not isinstance: JSON's `true` is an int to Python.
     if not all(type(each) is int for each in (queue, start, end, bytes)):
         raise TypeError("bounds of a queue are whole numbers")

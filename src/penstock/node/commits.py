@@ -343,7 +343,7 @@ class Commits:
         self._occupied.add(topic)
 
     def append(self, topic: Topic, write: Callable[[], None], done: Outcome) -> None:
-        """Append to an occupied topic what is no publish; ``done`` is called as for a publish."""
+        """Append to an occupied topic what is not a publish; ``done`` is called as for one."""
         start = topic.log.next_offset
         error = None
         try:

@@ -52,7 +52,7 @@ class LogView(Protocol):
         ...
 
     def commit(self, topic: Topic, group: str, offsets: Mapping[int, int]) -> int | None:
-        """Take how far a group is; from where on the log is to be held for it, None: not moved.
+        """Take how far a group is; returns the offset to hold the log from, None: not moved.
 
         Raises ValueError for a name that no group can have.
         """

@@ -109,7 +109,7 @@ class Node:
         return None if self._disk is None else self._disk.problem(self.broker.store.data_path)
 
     def _missing(self) -> list[str]:
-        """Lines while the node cannot do its work; files damaged in the past are no reason."""
+        """Lines while the node cannot do its work; files damaged in the past are not a reason."""
         if not self._is_started:
             return ["NOK - not all ports are open yet"]
         if self.lease is not None and (reason := self.lease.refusal):

@@ -200,7 +200,7 @@ class Pulling:
         if hello.epoch < state.epoch:
             raise ReplicationError(
                 f"{address} is of epoch {hello.epoch}, older than this copy's, "
-                f"{state.epoch}: it is no primary any more"
+                f"{state.epoch}: it is no longer a primary"
             )
         state.begin(hello.history, hello.epoch)
         self._save()

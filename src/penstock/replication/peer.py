@@ -122,7 +122,9 @@ class Peer:
         try:
             return msgspec.json.decode(body, type=PeerStatus)
         except MALFORMED as error:
-            raise PeerError(f"{self.address} is no node that can be followed: {error}") from error
+            raise PeerError(
+                f"{self.address} is not a node that can be followed: {error}"
+            ) from error
 
     async def _ask(self, method: str, target: str, body: bytes, seconds: float) -> bytes:
         fields = {**self._fields, "Content-Length": str(len(body))}

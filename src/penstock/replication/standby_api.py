@@ -1,4 +1,4 @@
-"""The HTTP API of a node that is no primary: its role, its lag, its logs for reading.
+"""The HTTP API of a node that is not a primary: its role, its lag, its logs for reading.
 
 All else that nsqd has is refused with 503, which says where it is.
 """

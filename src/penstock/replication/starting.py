@@ -11,6 +11,7 @@ import logging
 import os
 from typing import Final
 
+from penstock.cluster.exchange import Endpoint
 from penstock.core.errors import ConfigError
 from penstock.node.node_options import NodeOptions
 from penstock.node.ports import Ports
@@ -45,6 +46,13 @@ async def standby_for(
     has_http = options.http_address or (options.https_address and options.tls_cert)
     if options.follow and not has_http and not (ports and ports.replication_address):
         raise ConfigError("--follow needs an HTTP port: it is promoted by it")
+    if options.follow:
+        try:
+            Endpoint.of(options.follow).host_and_port()
+        except ValueError as error:
+            raise ConfigError(
+                f"--follow={options.follow}: {error}; give the primary's HTTP address, HOST:PORT"
+            ) from error
     data_path = options.data_path or os.getcwd()
     secret = Secret.of(options.replication_secret_file)
     state = _standing_of(data_path)
@@ -58,7 +66,7 @@ async def standby_for(
 
 
 def _standing_of(data_path: str) -> ReplicationState | None:
-    """The standing of a data path; what is no folder is refused later, in Go's words, by the lock.
+    """The standing of a data path; what is not a folder is refused later by the lock.
 
     Raises ConfigError, StorageError.
     """

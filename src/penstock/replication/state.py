@@ -163,7 +163,7 @@ def write_state(disk: Disk, data_path: str, state: ReplicationState) -> None:
 
 
 def check_primary(store: Store) -> None:
-    """Raise ConfigError for a data path that is no primary's: what is published there would be
+    """Raise ConfigError for a data path that is not a primary's: what is published there would be
     known to nobody else.
     """
     state = read_state(store.disk, store.data_path)

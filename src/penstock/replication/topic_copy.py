@@ -28,7 +28,7 @@ from penstock.storage.retention import Retention
 logger = logging.getLogger(__name__)
 
 LOST_THERE: Final = "the primary has lost these"
-"""The record of a gap that is no fault of the copy."""
+"""The record of a gap that is not a fault of the copy."""
 WRITE_OUT_BYTES: Final = 256 * 1024
 """The least step in which a copy's appends are written out: much at once would hold up all others
 that write to the same disk."""

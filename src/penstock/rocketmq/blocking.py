@@ -122,7 +122,7 @@ class RemotingLink:
         try:
             connection = socket.create_connection((host, port), self.seconds)
         except UnicodeError:  # a name with an empty or too long part
-            raise OSError(f"{host} can be no host's name") from None
+            raise OSError(f"{host} cannot be a host's name") from None
         # Half a frame of the last connection must not be taken for the start of this one.
         self._reader = frames.FrameReader()
         try:

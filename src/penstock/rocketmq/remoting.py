@@ -163,7 +163,7 @@ class Connection(lane.Sends, asyncio.Protocol):
     # --- asyncio's side ------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
+        self.transport = cast(asyncio.Transport, transport)  # uvloop's is not a subclass
         # Above this asyncio calls pause_writing, and the peer's requests wait.
         self.transport.set_write_buffer_limits(high=WRITE_HIGH_WATER)
         peer: tuple[str, int] | None = transport.get_extra_info("peername")

@@ -134,7 +134,7 @@ def parse(
 
 
 def require_known(settings: type[Any], names: Iterable[str], format: str = "nsq") -> None:
-    """Raise OptionError for names that are no options, with the nearest option of each."""
+    """Raise OptionError for names that are not options, with the nearest option of each."""
     told = [
         f"option {name}" + (f"; did you mean {nearest}?" if nearest else "")
         for name, nearest in unknown(settings, names).items()
@@ -144,7 +144,7 @@ def require_known(settings: type[Any], names: Iterable[str], format: str = "nsq"
 
 
 def unknown(settings: type[Any], names: Iterable[str]) -> dict[str, str]:
-    """The names that are no options, each with the nearest option, empty if none is near.
+    """The names that are not options, each with the nearest option, empty if none is near.
 
     It needs neither Spark nor values, so that a file of options can be checked before Spark starts.
     """
@@ -215,7 +215,7 @@ def pattern(name: str, given: str) -> str:
     try:
         re.compile(given)
     except (re.error, OverflowError, RecursionError) as error:
-        raise OptionError(f"{name}={given!r} is no regular expression: {error}") from None
+        raise OptionError(f"{name}={given!r} is not a regular expression: {error}") from None
     return given
 
 

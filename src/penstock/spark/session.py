@@ -135,7 +135,7 @@ def say_errors_once() -> None:
 def stop(spark: SparkSession, timeout_s: float = 60.0) -> None:
     """End a session and the JVM that ``session`` started for it; another may follow.
 
-    A JVM that has died or does not answer is no error; one that has not ended after ``timeout_s``
+    A JVM that has died or does not answer is not an error; one that is there after ``timeout_s``
     is killed. Writing an archive of its classes at its end takes it half a minute of a processor.
     """
     global _jvm

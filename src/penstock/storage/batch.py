@@ -72,7 +72,7 @@ class Dialect(IntEnum):
 
 
 class CorruptBatchError(Exception):
-    """The bytes at this place are no whole, undamaged batch."""
+    """The bytes at this place are not a whole, undamaged batch."""
 
 
 class TruncatedBatchError(CorruptBatchError):
@@ -114,7 +114,7 @@ class Batch(Struct, eq=False, gc=False):
             raise TruncatedBatchError(f"{left} bytes left, a batch header has {HEADER_BYTES}")
         (magic, length, checksum, first_offset, first_id, timestamp_ns, delay_ns, count, stride,
          dialect, version, attributes, queue) = _unpack_header(buffer, position)  # fmt: skip
-        # Before the length is believed: bytes that are no batch must not pass for one that is cut.
+        # Before the length is believed: other bytes must not pass for a batch that is cut.
         check_header(magic, length, count, stride, version)
         if first_offset > OFFSET_MAX - count or first_id > OFFSET_MAX - count:
             raise CorruptBatchError(f"batch at an impossible offset, {first_offset}")

@@ -42,7 +42,7 @@ def index_path(path: str) -> str:
 
 
 def parse_segment_name(name: str) -> int | None:
-    """First offset of the segment with this file name; None when it is no segment's."""
+    """First offset of the segment with this file name; None when it is not a segment's."""
     stem, dot, suffix = name.partition(".")
     return int(stem) if dot and suffix == "log" and len(stem) == 20 and stem.isdecimal() else None
 

@@ -201,6 +201,17 @@ def fatal(*flags: str) -> str:
 
 
 @pytest.mark.parametrize(
+    ("wrong", "reason"), [("x", "missing port in address"), ("x:y", "no such port")]
+)
+def test_a_wrong_address_to_follow_leaves_the_data_path_as_it_was(
+    tmp_path: Path, wrong: str, reason: str
+) -> None:
+    said = fatal(f"--follow={wrong}", f"--data-path={tmp_path}")
+    assert f"--follow={wrong}: address {wrong}: {reason}; give the primary's HTTP" in said
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
     ("flags", "said"),
     [
         (["--tcp-address=nonsense"],

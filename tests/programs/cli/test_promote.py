@@ -19,7 +19,7 @@ import pytest
 from penstock.cli import promote
 from penstock.cluster.blocking import Daemon
 from penstock.testing.daemons import Daemon as Nsqd
-from penstock.testing.daemons import run_nsqd
+from penstock.testing.daemons import run_nsqd, run_nsqlookupd
 from tests.copies import ask, cut_relay, publish, until, until_copied
 from tests.unit.cli.nodes_at_work import Commands
 
@@ -72,6 +72,7 @@ def test_a_change_over_and_a_promotion_without_the_old_primary(command: Commands
     [
         ("127.0.0.1", 2, "ADDRESS 127.0.0.1: address 127.0.0.1: missing port in address"),
         ("https://127.0.0.1:x", 2, "address 127.0.0.1:x: no such port; give host:port"),
+        ("ftp://127.0.0.1:4151", 2, "unknown scheme ftp; give host:port"),
         ("a b:1", 1, "'a b'"),
     ],
 )
@@ -80,6 +81,13 @@ def test_a_wrong_address_is_told(command: Commands, address: str, code: int, sai
     assert ended.code == code
     assert ended.err.startswith("penstock: ")
     assert said in ended.err
+
+
+def test_another_program_is_not_promoted(command: Commands) -> None:
+    with run_nsqlookupd() as lookupd:
+        ended = command("promote", lookupd.http)
+    assert ended.code == 1
+    assert ended.err.startswith(f"penstock: {lookupd.http} cannot be promoted: give the HTTP")
 
 
 def test_a_copy_that_is_not_whole_needs_force(command: Commands) -> None:

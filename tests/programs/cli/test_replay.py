@@ -221,6 +221,7 @@ def test_several_nodes(unchanged: Daemon, command: Commands) -> None:
         (["nope"], "{node} has no topic 'nope'"),
         (["t", "--from-offset=51"], "offset 51 of topic 't' on {node} is outside 0..50"),
         (["t", "--queue=3"], "topic 't' on {node} has no queue 3"),
+        (["t", "--to=a:b"], "--to a:b: it is not a topic's name; give 1 to 64 letters"),
         (["t", "--to=copy", "--to-nsqd=127.0.0.1:1"], "nothing can be published: 127.0.0.1:1"),
         (["t", "--to=copy", "--to-nsqd=127.0.0.1"], "--to-nsqd: address 127.0.0.1: missing port"),
         (["t", "--to=copy", "--to-nsqd=a..b:1"], "nothing can be published: a..b:1: dial tcp: loo"),

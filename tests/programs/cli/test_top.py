@@ -41,7 +41,9 @@ async def test_nodes_by_address_and_by_nsqlookupd_and_one_that_is_none() -> None
         ("c", "channel"), ("spark", LOG)
     ]  # fmt: skip
     assert cluster.nodes["127.0.0.1:1"].error == "connection refused"
-    assert cluster.nodes[lookupd.http].error == "status 404"
+    assert cluster.nodes[lookupd.http].error == (
+        "another program, or an earlier version, answers there"
+    )
     assert cluster.troubles == ["nsqlookupd 127.0.0.1:2: connection refused"]
 
 

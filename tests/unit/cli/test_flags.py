@@ -56,6 +56,8 @@ ARCHIVE = ("pipeline", "run", "archive", "--topic=t", "--to=lake")
          "`penstock top --help`"),
         (("topp",), "there is no command topp; did you mean top? See `penstock --help`"),
         (("zzz",), "there is no command zzz; see `penstock --help`"),
+        (("help", "dlq", "lst"), "there is no command lst; did you mean list? See `penstock dlq "
+         "--help`"),
         (("dlq", "lst"), "there is no command lst; did you mean list? See `penstock dlq --help`"),
         (("doctor", "data"), "data has no place here: did you mean --data-path data? See "
          "`penstock doctor --help`"),

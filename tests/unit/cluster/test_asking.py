@@ -197,6 +197,14 @@ def test_texts(wording: ErrorWording, unreachable: str, refused: str, unexpected
     assert (str(strange), strange.short) == (unexpected, "no nsqd answers there")
 
 
+def test_a_path_that_is_unknown_there_means_another_program() -> None:
+    refusal = RefusedError(PLAIN, ASKED, 404, b'{"message":"NOT_FOUND"}')
+    assert str(refusal) == (
+        "h:1 does not know /topics: another program, or an earlier version, answers there"
+    )
+    assert refusal.short == "another program, or an earlier version, answers there"
+
+
 def test_a_refusal_without_a_code() -> None:
     assert str(RefusedError(PLAIN, ASKED, 500, b"oops")) == "h:1: 500 Internal Server Error"
     assert not RefusedError(PLAIN, ASKED, 404, b"").is_unknown

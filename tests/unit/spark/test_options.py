@@ -203,9 +203,9 @@ def test_refused(options: dict[str, str | None], said: str) -> None:
 @pytest.mark.parametrize(
     ("pattern", "said"),
     [
-        ("t(", "topicPattern='t(' is no regular expression: missing ), unterminated subpattern"),
+        ("t(", "topicPattern='t(' is not a regular expression: missing ), unterminated subpattern"),
         ("t{9999999999}",
-         "topicPattern='t{9999999999}' is no regular expression: the repetition number"),
+         "topicPattern='t{9999999999}' is not a regular expression: the repetition number"),
     ],
 )  # fmt: skip
 def test_a_pattern_that_is_none(pattern: str, said: str) -> None:

@@ -377,7 +377,7 @@ def _marked(held: Block, places: NodeRows) -> NDArray[np.bool_]:
 def _add_up(block: Block, places: NodeRows, sums: Block, seen: NDArray[np.bool_]) -> None:
     """Add a node's rows to the sums they belong to; of latencies the highest counts.
 
-    Groups read the log beside the channels: they are no part of a topic, a node or the cluster.
+    Groups read the log beside the channels: they are not part of a topic, a node or the cluster.
     """
     count, topics, plain = len(FIGURES), places.topics, places.figures
     columns, rows = places.own

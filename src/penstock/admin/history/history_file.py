@@ -58,7 +58,7 @@ class HistoryFile:
         self._path = Path(path)
         self._keys: list[Key] | None = None
         self._end = 0
-        """Where the next record begins: behind the last whole one."""
+        """The end of the last whole record, in bytes: where the next one begins."""
         self._is_failing = False
 
     def load(self, since: float) -> list[Point]:

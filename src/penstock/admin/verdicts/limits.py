@@ -1,4 +1,4 @@
-"""From where on a topic, channel or group wants attention; the pages show these numbers."""
+"""The limits at which a topic, channel or group wants attention; the pages show them."""
 
 from __future__ import annotations
 

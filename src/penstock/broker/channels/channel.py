@@ -199,7 +199,7 @@ class Channel:
     ) -> None:
         """REQ: deliver the message again, after a delay or, with 0, at the tail.
 
-        One that is ``unseen`` reached nobody, which is no attempt. Raises NotInFlightError.
+        One that is ``unseen`` reached nobody, which is not an attempt. Raises NotInFlightError.
         """
         odd = consumer.flights.take(offset)
         if odd is None:

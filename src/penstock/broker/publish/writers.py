@@ -40,7 +40,7 @@ def encode_commit(writer: str, batch: int) -> bytes:
 
 
 def decode_commit(note: Buffer) -> CommitNote | None:
-    """The commit that a batch's note completes; None when it is no such note."""
+    """The commit that a batch's note completes; None when it is another note."""
     try:
         return _decoder.decode(note) if len(note) else None
     except MALFORMED:

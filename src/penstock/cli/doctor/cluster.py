@@ -173,8 +173,8 @@ async def _lookupds(
                     "lookupd-unreachable",
                     f"nsqlookupd {lookupd}",
                     str(problem),
-                    "Start it, or take its address out of the flags of nsqds and consumers: these "
-                    "go on with the others.",
+                    "Start it, or correct its address, or take it out of the flags of nsqds and "
+                    "consumers: these go on with the others.",
                 )
             )
     return told, found
@@ -225,9 +225,8 @@ def _reach(node: ExaminedNode, lookupds: list[str]) -> Iterator[Finding]:
             "unreachable",
             where,
             f"{node.failure}{by}",
-            "Start it. If it runs, its "
-            "--broadcast-address, or a firewall, is wrong: consumers are sent "
-            "there.",
+            "Start it, or correct its address. If it runs, its --broadcast-address, or a "
+            "firewall, is wrong: consumers are sent there.",
         )
         return
     for address in node.unreachable:

@@ -132,12 +132,14 @@ def _no_data_path(path: str, where: str) -> Finding | None:
     """The finding for a folder on which no node has run; None for a data path."""
     try:
         if not is_directory(path):
-            return error(
-                "no-data-path",
-                where,
-                "there is no such directory",
-                f"Make it (mkdir -p {shlex.quote(path)}), or name the right one: --data-path.",
-            )
+            if os.path.exists(path):
+                what, remedy = "it is not a directory", "Name one: --data-path."
+            else:
+                what = "there is no such directory"
+                remedy = (
+                    f"Make it (mkdir -p {shlex.quote(path)}), or name the right one: --data-path."
+                )
+            return error("no-data-path", where, what, remedy)
     except OSError as problem:
         return _unreadable(where, f"it cannot be reached: {system_words(problem)}")
     try:

@@ -89,7 +89,7 @@ def examined(order: DoctorOptions, clock: Clock) -> Report:
 
 
 def _in_context(finding: Finding, order: DoctorOptions) -> Finding:
-    """A lock is no fault where the running node itself is asked as well; and no password of an
+    """A lock is not a fault where the running node itself is asked as well; and no password of an
     address is told.
     """
     texts = {name: without_secrets(getattr(finding, name)) for name in ("where", "what", "remedy")}

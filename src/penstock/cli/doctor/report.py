@@ -8,7 +8,7 @@ from msgspec import Struct
 
 
 class Level(Enum):
-    """An error stops or has lost something, a warning may come to that, a note is no fault."""
+    """An error stops or has lost something, a warning may come to that, a note is not a fault."""
 
     ERROR = "error"
     WARNING = "warning"

@@ -19,7 +19,7 @@ ASK_S = 2.0
 
 
 class LeaseError(PenstockError):
-    """The store does not answer, refuses, or holds what is no lease."""
+    """The store does not answer, refuses, or holds what is not a lease."""
 
 
 class Record(msgspec.Struct, kw_only=True):
@@ -67,7 +67,7 @@ class Store(Protocol):
 
 
 class RefusedError(LeaseError):
-    """A store answered with a status that is no success."""
+    """A store answered with a status that is not a success."""
 
     def __init__(self, text: str, status: int) -> None:
         super().__init__(text)

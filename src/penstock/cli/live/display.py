@@ -262,7 +262,7 @@ class _Echo:
     """The echo of the keyboard, stopped while a panel is redrawn in place.
 
     The ``^C`` that a terminal writes where the cursor is pushes the panel down a line, and the next
-    drawing leaves its upper border behind. Nothing happens where standard input is no terminal.
+    drawing leaves its upper border behind. Nothing happens where standard input is not a terminal.
     """
 
     def __init__(self) -> None:

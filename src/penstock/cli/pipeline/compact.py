@@ -30,7 +30,9 @@ def sink_folder(file: Path) -> Path:
     path = sink.options.get("path")
     folder = local_folder(path) if path else None
     if folder is None:
-        raise PenstockError(f"{file} writes {sink}, which is no folder of this machine")
+        raise PenstockError(
+            f"{file} writes {sink}, which is not a folder of this machine; compact it where it is"
+        )
     return folder
 
 

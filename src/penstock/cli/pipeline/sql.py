@@ -95,7 +95,7 @@ def statements(read: Callable[[str], str]) -> Iterator[str]:
 
 
 def views(topics: Iterable[str]) -> dict[str, list[str]]:
-    """The topics by the name that SQL can say: what is no word of SQL is an underscore, and capital
+    """The topics by their names in SQL: what is not a word of SQL is an underscore, and capital
     letters count as small ones. Only a topic that has a name to itself is a view.
     """
     found: dict[str, list[str]] = {}
@@ -108,7 +108,7 @@ def listed(found: Mapping[str, Sequence[str]], names: Iterable[str]) -> list[str
     """A line for each of these names that is a view, or that several topics would have."""
     lines = []
     for name in sorted(found.keys() & set(names)):
-        others = f" is no view, as it could be any of the topics {', '.join(found[name])}"
+        others = f" is not a view, as it could be any of the topics {', '.join(found[name])}"
         lines.append(name + others * (len(found[name]) > 1))
     return lines
 

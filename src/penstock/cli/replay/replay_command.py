@@ -45,12 +45,13 @@ from penstock.cluster.reasons import reason_of
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.core.counted import counted
 from penstock.core.errors import ConfigError, PenstockError, UsageError
+from penstock.core.names import NAME_FORM, is_valid_name
 from penstock.core.redaction import without_secrets
 from penstock.core.units import SECOND
 from penstock.log_api.errors import LogError, NodeUnreachable, OffsetOutOfRange, TopicNotFound
 from penstock.log_api.log_client import LogClient
 from penstock.net.http.client.keep_alive import Tls
-from penstock.nsq.client.names import checked_addresses, checked_topic
+from penstock.nsq.client.names import checked_addresses
 from penstock.nsq.pieces import PIECE_MESSAGES, pieces
 from penstock.nsq.stored import Stored, StoredRange
 from penstock.storage.batch import Batch, CorruptBatchError
@@ -138,7 +139,8 @@ class ReplayOptions:
         """Raise PenstockError for what makes no sense."""
         BodyFilter(self.grep, self.filters)
         if self.to is not None:
-            checked_topic(self.to, "MPUB")
+            if not is_valid_name(self.to):
+                raise UsageError(f"--to {self.to}: it is not a topic's name; give {NAME_FORM}")
             client_config(self.client_options)
             self._check_target()
         elif self.to_nsqd is not None:
@@ -351,7 +353,7 @@ def _part(
 
 
 class Progressing:
-    """A bar on standard error; nothing when that is no terminal, or when messages go there."""
+    """A bar on standard error; nothing when that is not a terminal, or when messages go there."""
 
     def __init__(self, progress: Progress | None, task: TaskID | None) -> None:
         self._progress = progress

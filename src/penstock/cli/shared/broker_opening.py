@@ -239,7 +239,7 @@ def has_nsq_ports(options: NodeOptions) -> bool:
 
 
 def prepare_store(options: NodeOptions, store: Store) -> None:
-    """Refuse a store that is no primary's; take over what a Go nsqd has left in it."""
+    """Refuse a store that is not a primary's; take over what a Go nsqd has left in it."""
     check_primary(store)
     if any(map(LEFT_BY_GO.search, store.disk.list(store.data_path))):
         from penstock.nsq.takeover.importer import import_queues

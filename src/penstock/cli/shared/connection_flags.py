@@ -108,6 +108,9 @@ def check_address(flag: str, address: str) -> None:
     from penstock.cluster.exchange import Endpoint
 
     try:
+        scheme, is_url, _ = address.partition("://")
+        if is_url and scheme not in ("http", "https"):
+            raise ValueError(f"unknown scheme {scheme}")
         Endpoint.of(address).host_and_port()
     except ValueError as error:
         raise UsageError(f"{flag} {without_secrets(address)}: {error}; give host:port") from None

@@ -49,7 +49,7 @@ def _give_up() -> None:
 
 def spell_out() -> None:
     """Have characters that standard output's encoding lacks shown as escapes; a locale that is not
-    UTF-8 is no reason to fail.
+    UTF-8 is not a reason to fail.
     """
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
         sys.stdout.reconfigure(errors="backslashreplace")

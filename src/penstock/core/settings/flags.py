@@ -1,7 +1,7 @@
 """Go's ``flag`` package: how the programs of NSQ read a command line, with its exact texts.
 
 ``-x v``, ``-x=v``, ``--x v`` and ``--x=v`` mean the same; a switch takes its value only as
-``-x=false``; parsing stops at the first word that is no flag, or after ``--``.
+``-x=false``; parsing stops at the first word that is not a flag, or after ``--``.
 """
 
 from __future__ import annotations

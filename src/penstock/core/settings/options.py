@@ -214,8 +214,10 @@ def _read_table(path: str, program: str) -> dict[str, Any]:
     except OSError as error:
         verb = "read" if isinstance(error, IsADirectoryError) else "open"
         reason = f"{verb} {path}: {(error.strerror or str(error)).lower()}"
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except tomllib.TOMLDecodeError as error:
         reason = f"toml: {error}"
+    except UnicodeDecodeError:
+        reason = "toml: it is not UTF-8 text"
     _die_as(program, f"failed to load config file {path} - {reason}")
 
 
@@ -264,6 +266,7 @@ def _config_values(
             _die(
                 f"ERROR: Resolve failed to coerce value {without_secrets(_shown(value))}"
                 f" ({each.kind.show(each.initial())}) for field {_field(each.key)} - {error}"
+                + (f"; give {each.key} {each.kind.form}" if each.kind.form else "")
             )
     return values
 

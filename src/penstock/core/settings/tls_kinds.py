@@ -21,6 +21,7 @@ class TlsRequiredKind(Kind):
     """A switch (``true``, ``false``) that also knows ``tcp-https``: TLS for all but plain HTTP."""
 
     placeholder = ""
+    form = "true, tcp-https or false"
     is_switch = True
     is_choice = True
 

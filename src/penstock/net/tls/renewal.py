@@ -31,7 +31,7 @@ class Renewed:
     def __init__(
         self, make: Callable[[], ssl.SSLContext], *files: str, clock: Clock = SYSTEM_CLOCK
     ) -> None:
-        """``make`` reads the files; empty names are no files. Raises ConfigError, as it does."""
+        """``make`` reads the files; an empty name means no file. Raises ConfigError."""
         self._make = make
         self._files = [file for file in dict.fromkeys(files) if file]
         self._clock = clock

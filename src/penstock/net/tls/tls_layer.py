@@ -172,7 +172,7 @@ def _load_cert_chain(
             text = "tls: private key does not match public key"
         else:
             reason = f" ({error.reason})" if error.reason else ""
-            text = f"{cert_file} and {key_file} are no certificate and key in PEM{reason}"
+            text = f"{cert_file} and {key_file} are not a certificate and a key in PEM{reason}"
         raise ConfigError(f"failed to build {what} - {text}") from error
 
 
@@ -202,7 +202,7 @@ def _trust_what_is_shown(
     size = int.from_bytes(data[at : at + 3], "big")
     if size:
         lenient = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        with contextlib.suppress(ssl.SSLError, ValueError):  # that is no certificate
+        with contextlib.suppress(ssl.SSLError, ValueError):  # that is not a certificate
             lenient.load_verify_locations(cadata=bytes(data[at + 3 : at + 3 + size]))
             connection.context = lenient
 

@@ -27,7 +27,7 @@ class TimedOut(NotConnected):
 
 
 class HandshakeFailed(ClientError):
-    """A failed handshake: the peer is no node that this client can, or may, talk to."""
+    """A failed handshake: the peer is not a node that this client can, or may, talk to."""
 
     def __init__(self, address: str, reason: str) -> None:
         self.address = address

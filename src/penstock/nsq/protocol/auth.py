@@ -131,7 +131,7 @@ def _over_https(asked: Question, body: bytes) -> Question | None:
 
 
 def grants(status: int, body: bytes) -> Authorizations:
-    """Permissions in an answer that is no redirect. Raises AuthError unless it is 200 and valid."""
+    """Permissions in an answer that is not a redirect. Raises AuthError unless 200 and valid."""
     # Exactly 200: nsqd refuses a 201 as well (NSQ spec 1.10).
     if status != 200:
         rest = "..." if len(body) > _SHOWN_MAX else ""

@@ -40,7 +40,7 @@ class DeflateLayer(Layer):
             given = inflate.unconsumed_tail or (self._waiting and self._waiting.popleft()) or b""
             try:
                 part = inflate.decompress(given, room)
-            except zlib.error as error:  # type: ignore[misc]  # in its stub it is no class
+            except zlib.error as error:  # type: ignore[misc]  # in its stub it is not a class
                 if parts:
                     break  # first what came before it; zlib fails again
                 raise LayerError(f"deflate: {error}") from error

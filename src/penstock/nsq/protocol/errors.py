@@ -13,7 +13,7 @@ class ProtocolError(PenstockError):
     """A peer broke the protocol.
 
     ``code`` is the upper-case word clients switch on, ``text`` the whole line of the error frame,
-    code included ("E_BAD_BODY MPUB invalid message count 0"). Bytes of the peer that are no UTF-8
+    code included ("E_BAD_BODY MPUB invalid message count 0"). Bytes of the peer that are not UTF-8
     are kept in ``text`` as surrogate escapes.
     """
 

@@ -62,6 +62,6 @@ def _many(data: bytes, start: int, lines: int) -> npt.NDArray[np.uint64]:
     digits = np.ndarray(lines, "V16", data, start + 4, step).tobytes()
     irregular = digits.translate(None, _HEX)
     if irregular:
-        # What is left after deleting the digits starts with the first byte that is no digit.
+        # What is left after deleting the digits starts with the first byte that is not a digit.
         digits = digits[: digits.index(irregular[0]) // 16 * 16]
     return np.frombuffer(unhexlify(digits), ">u8").astype(np.uint64)

@@ -1,7 +1,7 @@
 """Finding the messages in the body of an MPUB, however it is cut.
 
 The body is a count and then size, body, size, body … The total size the client declares before it
-is no help: nsqd checks its range and then follows count and sizes (NSQ spec 1.7), so only a
+is not relied on: nsqd checks its range and then follows count and sizes (NSQ spec 1.7), so only a
 walk over the sizes tells where the command ends. The walk is resumed when more data has come, and
 takes messages of one size a whole column at a time.
 """

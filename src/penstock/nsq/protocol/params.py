@@ -42,5 +42,5 @@ def signed(number: int) -> int:
 
 
 def shown(raw: bytes) -> str:
-    """A parameter inside an error text; bytes that are no UTF-8 become surrogate escapes."""
+    """A parameter inside an error text; bytes that are not UTF-8 become surrogate escapes."""
     return raw.decode("utf-8", "surrogateescape")

@@ -201,7 +201,7 @@ async def tail(flags: TailFlags, stop: Stop) -> None:
         output, view = Stdout(), _view(flags)
         async with closed_on(stop, *consumers), asyncio.TaskGroup() as group:
             watching = group.create_task(output.closed())
-            # As in Go a number below 0 is no limit either.
+            # As in Go a number below 0 means no limit either.
             tails = [Tail(consumer, view, output, max(0, flags.n)) for consumer in consumers]
             await asyncio.wait([group.create_task(each.show(stop)) for each in tails])
             watching.cancel()

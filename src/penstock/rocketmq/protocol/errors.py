@@ -6,7 +6,7 @@ from penstock.core.errors import PenstockError
 
 
 class FrameError(PenstockError):
-    """Bytes that are no frame: the stream cannot be understood any more, so it must be closed."""
+    """Bytes that are not a frame: the stream can no longer be read, so it must be closed."""
 
 
 class BodyError(PenstockError):

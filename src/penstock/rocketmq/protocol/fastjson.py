@@ -127,7 +127,7 @@ def loads(data: bytes | memoryview) -> Any:
 
 def loads_leniently(data: bytes | memoryview) -> Any:
     """The value of what a client has written, perhaps not in UTF-8. Raises BodyError."""
-    # Java replaces what is no UTF-8: C++ clients send keys and tags in whatever encoding they have.
+    # Java replaces what is not UTF-8: C++ clients send keys and tags in any encoding.
     return loads(bytes(data).decode("utf-8", "replace").encode())
 
 

@@ -96,7 +96,7 @@ class FrameReader:
         unread = len(self._data) - self._place
         if unread < 8:
             if unread >= 4:
-                # Four bytes are enough to refuse what is no frame, such as an HTTP request.
+                # Four bytes are enough to refuse what is not a frame, such as an HTTP request.
                 self._check(struct.unpack_from(">i", self._data, self._place)[0])
             return None
         length, second = _LENGTHS.unpack_from(self._data, self._place)

@@ -3,7 +3,7 @@ client wants it.
 
 Clients send numbers and booleans for fields, languages as numbers, no version, unknown keys. What
 they read must be compact JSON, every field a string: one of them splits the text at commas, another
-fails on anything in ``extFields`` that is no string.
+fails on anything in ``extFields`` that is not a string.
 """
 
 from __future__ import annotations

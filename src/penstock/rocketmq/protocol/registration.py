@@ -56,7 +56,7 @@ class TopicConfig:
             raise BodyError(f"the topic configuration {shortened(value)} is not an object")
         attributes = value.get("attributes") or {}
         if not isinstance(attributes, dict):
-            raise BodyError("the attributes of a topic are no map")
+            raise BodyError("the attributes of a topic are not a map")
         return cls(
             str(value.get("topicName") or name),
             _integer(value, "readQueueNums", 16),
@@ -201,7 +201,7 @@ def _version(value: Any) -> dict[str, Any]:
 
 def _servers(value: Any) -> list[str]:
     if not isinstance(value, list):
-        raise BodyError("the filter servers are no list")
+        raise BodyError("the filter servers are not a list")
     return [str(server) for server in value]
 
 

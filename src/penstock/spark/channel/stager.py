@@ -170,7 +170,7 @@ class Stager:
     def _watch(self, consumer: Consumer, now: int) -> None:
         """Raise SourceError when no node could be reached for as long as the option says.
 
-        That nsqlookupd knows no node with the topic is no error: it may come.
+        That nsqlookupd knows no node with the topic is not an error: it may come.
         """
         links = consumer.connections.values()
         self._alone_since_ns = None if links else self._alone_since_ns or now

@@ -15,6 +15,7 @@ from penstock.spark.compaction import merging, sink_log
 from penstock.spark.compaction.disk import FolderDisk
 from penstock.spark.compaction.merging import Kind
 from penstock.spark.compaction.swap import Change, Swap, held, named, whole
+from penstock.storage.files.disk import reported
 
 FILE_BYTES: Final = 128 << 20
 """About the size of a merged file; one of half of it stays as it is."""
@@ -48,7 +49,8 @@ def compact(
     that cannot be read; folders that were done before are done.
     """
     path, disk = whole(root), disk or FolderDisk()
-    _require_files(path)
+    with reported(str(path)):
+        _require_files(path)
     result = Result()
     with held(path):
         swap = Swap(path, disk)
@@ -77,7 +79,7 @@ def chosen(root: Path, file_bytes: int) -> dict[Path, list[Group]]:
 
 def _require_files(root: Path) -> None:
     if not root.is_dir():
-        raise PenstockError(f"{root} is no folder")
+        raise PenstockError(f"{root} is not a folder: name one that a pipeline writes to")
     if (root / "_delta_log").is_dir():
         raise PenstockError(f"{root} is a Delta table: compact it by `OPTIMIZE` in Spark SQL")
     if any((root / "metadata").glob("*.metadata.json")):

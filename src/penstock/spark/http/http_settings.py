@@ -81,7 +81,7 @@ class HttpSettings(ClusterOptions):
             require_url(settings.url)
         if settings.dead_letters:
             if not is_valid_name(settings.dead_letters):
-                raise OptionError(f"deadLetters: {settings.dead_letters!r} is no name of a topic")
+                raise OptionError(f"deadLetters: {settings.dead_letters!r} is not a topic's name")
             settings._require_nodes()
         return settings
 
@@ -137,6 +137,6 @@ def _authorization(parts: SplitResult) -> str:
 def _require_header(name: str, value: str) -> None:
     """Raise OptionError for what no request can carry; a value may be a secret and is not told."""
     if not is_name(name):
-        raise OptionError(f"{_HEADER}{name} is no name of a header")
+        raise OptionError(f"{_HEADER}{name} is not a header's name")
     if not value.isprintable() or max(value, default="") > "\xff":
         raise OptionError(f"the value of {name} has characters that no header can have")

@@ -128,7 +128,7 @@ class HttpStreamWriter(DataSourceStreamArrowWriter):
 
 
 def letter(refused: Refused) -> bytes:
-    """A dead letter: JSON with reason, URL and body; ``body_base64`` if it is no UTF-8 text."""
+    """A dead letter: JSON with reason, URL and body; ``body_base64`` if it is not UTF-8 text."""
     told = {"reason": refused.reason, "url": refused.url}
     try:
         told["body"] = refused.body.decode()

@@ -57,7 +57,7 @@ class LostPlaces:
             address = address_of.get(node, node)
             if address in asked:
                 self._deleted(reached)
-            # The list was changed by whoever runs the query: that is no accident to wait for.
+            # The list was changed by whoever runs the query: that is not an accident to wait for.
             elif self._settings.nodes:
                 self._once.warn(
                     f"node {node} is not in nsqd_http_address any more; not read on it: "

@@ -41,7 +41,7 @@ class Document:
         except OSError as error:
             raise PipelineFileError(f"{path} cannot be read: {error.strerror}") from None
         except UnicodeDecodeError:
-            raise PipelineFileError(f"{path} is no UTF-8 text, so no pipeline's file") from None
+            raise PipelineFileError(f"{path} is not UTF-8 text: name a pipeline's file") from None
 
     def error(self, table: str, key: str | None, said: str) -> PipelineFileError:
         """The error that names the place of a key, or of its table's header."""
@@ -61,7 +61,9 @@ class Document:
         for key in given:
             if key not in names:
                 kind = "key" if table else "table"
-                raise self.error(table or key, key, f"no {kind} {key}{nearest(key, names)}")
+                raise self.error(
+                    table or key, key, f"there is no {kind} {key}{nearest(key, names)}"
+                )
 
 
 def nearest(unknown: str, names: Iterable[str]) -> str:

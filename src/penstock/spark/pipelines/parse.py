@@ -65,7 +65,7 @@ def bad_rows(frame: DataFrame, json: str) -> DataFrame:
 def letters(bad: DataFrame) -> DataFrame:
     """Bodies for the topic of bad rows: JSON with the reason, the message's place and its body.
 
-    A body that is no UTF-8 text is ``body_base64``.
+    A body that is not UTF-8 text is ``body_base64``.
     """
     from pyspark.sql import functions as F
 
@@ -135,13 +135,13 @@ def _reason(json: str, body: str) -> Column:
     is_object = F.schema_of_variant(document).startswith("OBJECT")
     reasons = [
         F.when(document.isNull(), F.lit("the body is not JSON")),
-        F.when(~is_object, F.lit("the body is no JSON object")),
+        F.when(~is_object, F.lit("the body is not a JSON object")),
     ]
     for field in fields_of(json):
         given = F.get_json_object(text, f"$['{field.name}']")
         kind = field.dataType.simpleString()
         wrong = F.concat(
-            F.lit(f"field {field.name} is no {kind}: "), F.substring(given, 1, _TEXT_MAX)
+            F.lit(f"field {field.name} is not of type {kind}: "), F.substring(given, 1, _TEXT_MAX)
         )
         reasons.append(F.when(given.isNotNull() & parsed[field.name].isNull(), wrong))
         if not field.nullable:

@@ -204,7 +204,8 @@ class _Reader:
             raise self._document.error(
                 "pipeline",
                 "name",
-                f"{name!r} is no name: it has 1 to 64 letters, digits, dots, underscores, dashes",
+                f"{name!r} is not a name: it has 1 to 64 letters, digits, dots, underscores, "
+                "dashes",
             )
         return name
 
@@ -287,7 +288,9 @@ class _Reader:
             problem = f"every = {every!r}: give {DURATION_FORM}"
             raise self._document.error("run", "every", problem) from None
         if every_ms < 0:
-            raise self._document.error("run", "every", f"every is no time: {every!r}")
+            raise self._document.error(
+                "run", "every", f"every = {every!r} is negative: give {DURATION_FORM}"
+            )
         return Run(
             every_ms,
             self._text("run", table, "checkpoint") or f"run/{name}",

@@ -221,7 +221,7 @@ def _published(part: Part, origins: Origins) -> pa.Array:
 
 
 def _of_letters(kind: pa.DataType, build: Callable[[Part, Origins], pa.Array]) -> _Builder:
-    """A column that is null in messages that are no dead letters."""
+    """A column that is null in messages that are not dead letters."""
 
     def column(frames: _Frames, place: Place) -> pa.Array:
         if not any(frames.origins):

@@ -32,7 +32,7 @@ def binaries(data: bytes, spans: Spans) -> pa.Array:
 
 
 def texts(data: bytes, spans: Spans) -> pa.Array:
-    """The pieces as text; what is no UTF-8 in them is replaced."""
+    """The pieces as text; what is not UTF-8 in them is replaced."""
     found = binaries(data, spans)
     try:
         return found.cast(pa.string())

@@ -34,7 +34,7 @@ _MAGICS: Final = tuple(magic - (1 << 32) for magic in (MAGIC_V1, MAGIC_V2))
 
 
 class Spans(NamedTuple):
-    """A part of each message: from where on, and up to where (not included)."""
+    """A part of each message: its start, and its end (not included)."""
 
     starts: Longs
     ends: Longs
@@ -50,7 +50,7 @@ class Stored:
 
     @classmethod
     def parse(cls, data: bytes) -> Stored:
-        """Raise SourceError for bytes that are no stored messages."""
+        """Raise SourceError for bytes that are not stored messages."""
         return cls(data, _starts(data))
 
     def __len__(self) -> int:
@@ -139,4 +139,6 @@ def _head(data: bytes, place: int) -> tuple[int, int]:
 
 
 def _nonsense(place: int) -> SourceError:
-    return SourceError(f"the broker has sent what is no stored message, at byte {place}")
+    return SourceError(
+        f"the broker has sent something that is not a stored message, at byte {place}"
+    )

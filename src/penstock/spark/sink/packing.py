@@ -70,7 +70,7 @@ def _column(column: pa.Array, field: StructField) -> list[str | None]:
     try:
         return [None if value is None else text(value) for value in column.to_pylist()]
     except (ValueError, OverflowError) as error:
-        # Text that is no UTF-8, years that have no four digits.
+        # Text that is not UTF-8, years that have no four digits.
         raise ValueError(f"column {field.name} cannot be packed into JSON: {error}") from None
 
 

@@ -17,7 +17,7 @@ def refusal(
 ) -> SinkError:
     """The error for messages that a node will never take."""
     if isinstance(error, NoLog):
-        return SinkError(f"node {error.node} is no nsqd: it takes no messages over HTTP")
+        return SinkError(f"node {error.node} is not an nsqd: it takes no messages over HTTP")
     if too_big(error):
         return SinkError(
             f"{piece.where(partition)}: {piece.sizes().max()} bytes are more than node "

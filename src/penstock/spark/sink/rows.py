@@ -82,7 +82,7 @@ class RowReader(Checks):
         self._topic = topic
 
     def read(self, batch: pa.RecordBatch) -> Iterator[tuple[str, Piece]]:
-        """The rows by topic. Raises SinkError, which names the row, for what is no message."""
+        """The rows by topic. Raises SinkError, which names the row, for what is not a message."""
         if not batch.num_rows:
             return
         rows = np.arange(self.count, self.count + batch.num_rows)

@@ -177,7 +177,8 @@ def reported(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise kind_of(error.errno)(f"{path}: {error.strerror or error}") from error
+        remedy = "; run this as the user whom it belongs to" * (error.errno == errno.EACCES)
+        raise kind_of(error.errno)(f"{path}: {error.strerror or error}{remedy}") from error
 
 
 def kind_of(code: int | None) -> type[StorageError]:

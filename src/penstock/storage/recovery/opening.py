@@ -15,7 +15,7 @@ again, too. Then:
   stepped over. Nothing that can be read is ever cut off;
 - messages that should be there according to the cursor journal (``extent``) or an index are
   reported as lost, whatever took them: truncation, zeros, a missing file. Their offsets are not
-  given out again. Unsynced messages that are missing are no damage, as a power cut may take them.
+  given out again. Unsynced messages that are missing are not damage, as a power cut may take them.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ class CommitStart(NamedTuple):
 class TornCommit:
     """A look at the batches of one segment in order, beginning between two commits.
 
-    It need not see batches that are no part of a commit while none ``is_open``.
+    It need not see batches that are not part of a commit while none ``is_open``.
     """
 
     def __init__(self) -> None:

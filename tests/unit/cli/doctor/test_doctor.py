@@ -242,6 +242,9 @@ def test_a_lock_that_is_held_is_found_with_who_holds_it(tmp_path: Path) -> None:
 
 def test_a_data_path_that_is_not_there_or_cannot_be_reached_is_found(tmp_path: Path) -> None:
     assert [each.code for each in examined(tmp_path / "no").findings] == ["no-data-path"]
+    (tmp_path / "file").touch()
+    (found,) = examined(tmp_path / "file").findings
+    assert (found.what, found.remedy) == ("it is not a directory", "Name one: --data-path.")
     (found,) = examined(tmp_path / ("n" * 300)).findings
     assert (found.code, found.what) == ("unreadable", "it cannot be reached: file name too long")
 

@@ -258,7 +258,7 @@ def test_views_have_names_that_sql_can_say() -> None:
     found = views(["Clicks", "a.b-c", "a_b_c"])
     assert found == {"clicks": ["Clicks"], "a_b_c": ["a.b-c", "a_b_c"]}
     assert listed(found, ["clicks", "body", "a_b_c"]) == [
-        "a_b_c is no view, as it could be any of the topics a.b-c, a_b_c",
+        "a_b_c is not a view, as it could be any of the topics a.b-c, a_b_c",
         "clicks",
     ]
 
@@ -269,7 +269,9 @@ def test_a_name_of_two_topics_is_told_with_what_spark_says(
     monkeypatch.setattr(sql, "_topics", lambda nodes: ["Orders", "orders", "x"])
     spark = cast("SparkSession", NoViews())
     shell = _Shell(spark, {}, 5)
-    with pytest.raises(PenstockError, match="no such view; orders is no view, as it could be any"):
+    with pytest.raises(
+        PenstockError, match="no such view; orders is not a view, as it could be any"
+    ):
         shell.answer("select body from Orders")
     shell.answer("show topics")
     assert capsys.readouterr().out.splitlines()[1] == "x"

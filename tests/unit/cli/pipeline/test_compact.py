@@ -34,7 +34,9 @@ def test_a_sink_that_is_no_folder_here_and_a_size_that_is_none_are_refused(
 ) -> None:
     file = tmp_path / "p.toml"
     file.write_text(f'[source]\ntopic = "t"\nnsqd_http_address = "h:1"\n[sink]\n{sink}\n')
-    with pytest.raises(PenstockError, match=r"p\.toml writes .*, which is no folder of this mach"):
+    with pytest.raises(
+        PenstockError, match=r"p\.toml writes .*, which is not a folder of this mach"
+    ):
         run_compact(file, 128)
     with pytest.raises(PenstockError, match="--file-megabytes must be 1 or more, not 0"):
         run_compact(tmp_path, 0)

@@ -227,7 +227,7 @@ def test_flags_win_over_the_file(tmp_path: Path) -> None:
         (
             "mem_queue_size = 1.5",
             "ERROR: Resolve failed to coerce value 1.5 (10000) for field MemQueueSize"
-            " - invalid int64 value type float64",
+            " - invalid int64 value type float64; give mem_queue_size a whole number",
         ),
         (
             "nsqlookupd_tcp_addresses = [1, true]",

@@ -267,7 +267,7 @@ def test_files_that_are_wrong(files: Certificates, tmp_path: Path) -> None:
     other = Certificates(tmp_path)
     with pytest.raises(ConfigError, match="tls: private key does not match public key"):
         ServerTls(files.cert, other.key)
-    with pytest.raises(ConfigError, match="are no certificate and key in PEM"):
+    with pytest.raises(ConfigError, match="are not a certificate and a key in PEM"):
         ServerTls(__file__, files.key)
     with pytest.raises(ConfigError, match="failed to append certificate to pool"):
         ServerTls(files.cert, files.key, ca_file=__file__)

@@ -194,7 +194,7 @@ def test_a_certificate_of_ours(files: Certificates, tmp_path: Path) -> None:
         asking = server(files, "require-verify").layer()
         shake(layer_of(context, "localhost:1"), asking)
         assert asking.peer_name == "a client"
-    with pytest.raises(BadTlsOptions, match=r"c\.pem and .*c\.pem are no certificate and key"):
+    with pytest.raises(BadTlsOptions, match=r"c\.pem and .*c\.pem are not a certificate and a key"):
         context_of(Config(tls_cert=cert))
 
 
@@ -205,7 +205,10 @@ def test_a_certificate_of_ours(files: Certificates, tmp_path: Path) -> None:
         ({"tls_root_ca_file": __file__}, "no certificate in .*test_connect.py"),
         ({"tls_cert": "/no/such", "tls_key": __file__}, "open /no/such: no such file"),
         ({"tls_cert": __file__, "tls_key": "/no/such"}, "open /no/such: no such file"),
-        ({"tls_cert": __file__, "tls_key": __file__}, "test_connect.py are no certificate and key"),
+        (
+            {"tls_cert": __file__, "tls_key": __file__},
+            "test_connect.py are not a certificate and a key",
+        ),
         ({"tls_key": __file__}, "tls_key is of no use without tls_cert"),
         ({"tls_min_version": "tls9"}, "tls_min_version 'tls9' is not a version"),
     ],

@@ -62,7 +62,7 @@ def test_an_error_names_the_place_as_far_as_it_is_known() -> None:
     assert str(document.error("", None, "no")) == "p.toml: no"
     with pytest.raises(PipelineFileError) as refused:
         document.require_known("run", ["evry"], ["every", "checkpoint"])  # sic
-    assert str(refused.value) == "p.toml:17: [run] no key evry; did you mean every?"  # sic
+    assert str(refused.value) == "p.toml:17: [run] there is no key evry; did you mean every?"  # sic
     assert nearest("zzz", ["every", "checkpoint"]) == "; there are every, checkpoint"
 
 
@@ -71,7 +71,7 @@ def test_an_error_names_the_place_as_far_as_it_is_known() -> None:
     [
         (b"[a]\nb = \n", r":2: column 5: invalid value"),
         (b'[pipeline] name = "x"', r":1: column 12: expected newline or end of document"),
-        (b"\xff\xfe", "is no UTF-8 text"),
+        (b"\xff\xfe", "is not UTF-8 text"),
         (None, "cannot be read: No such file"),
     ],
 )
@@ -224,7 +224,7 @@ def test_options_have_the_names_of_the_documentation() -> None:
         ('topic = "t"', 'topic = "${NOBODY}"',
          "clicks.toml:2: [source] topic: the environment has no variable NOBODY"),
         ("[source]", "[sorce]",  # sic
-         "clicks.toml:1: [sorce] no table sorce; did you mean source?"),  # sic
+         "clicks.toml:1: [sorce] there is no table sorce; did you mean source?"),  # sic
         ("[sink]", "[sql]", "clicks.toml: the table [sink] is missing"),
         ("[sink]", "[sink]\nformat = 7",
          "clicks.toml:5: [sink] format is a text in quotes, not 7"),
@@ -254,12 +254,13 @@ def test_options_have_the_names_of_the_documentation() -> None:
          "clicks.toml:5: [run] every = 'soon': give a duration such as 500ms, 90s or 1h30m (units: "
          "ns, us, ms, s, m, h)"),
         ("[sink]", '[run]\nevery = "-1s"\n[sink]',
-         "clicks.toml:5: [run] every is no time: '-1s'"),
+         "clicks.toml:5: [run] every = '-1s' is negative: give a duration such as 500ms, 90s "
+         "or 1h30m (units: ns, us, ms, s, m, h)"),
         ("[sink]", '[run]\nsettings = 1\n[sink]',
          'clicks.toml:5: [run] settings is a table of Spark\'s, such as {"spark.driver.memory" = '
          '"2g"}'),
         ("[sink]", '[pipeline]\nname = "a b"\n[sink]',
-         "clicks.toml:5: [pipeline] 'a b' is no name: it has 1 to 64 letters, digits, dots, "
+         "clicks.toml:5: [pipeline] 'a b' is not a name: it has 1 to 64 letters, digits, dots, "
          "underscores, dashes"),
         ("[sink]", '[parse]\nwatermark = "ts"\n[sink]',
          'clicks.toml:5: [parse] watermark is a column and a delay, such as "ts 2 minutes", not '
@@ -270,7 +271,7 @@ def test_options_have_the_names_of_the_documentation() -> None:
          "clicks.toml:5: [parse] unique needs a watermark, which says how long a copy may be "
          "recognised"),
         ("[sink]", '[sql]\nqury = "x"\n[sink]',
-         "clicks.toml:5: [sql] no key qury; did you mean query?"),  # sic
+         "clicks.toml:5: [sql] there is no key qury; did you mean query?"),  # sic
         ("[sink]", '[tests]\nname = "x"\n[sink]',
          "clicks.toml:4: [tests] write [[tests]] above each test"),
         ("[sink]", '[[tests]]\nname = "x"\n[sink]',
@@ -278,8 +279,8 @@ def test_options_have_the_names_of_the_documentation() -> None:
         ("[sink]", '[[tests]]\ninput = [1]\noutput = []\n[sink]',
          "clicks.toml:5: [[tests]] input is a list of rows, such as [{n = 1}], or texts for "
          "bodies"),
-        ("[source]", "source = 1\n[other]", "clicks.toml:2: [other] no table other; there are "
-         "pipeline, source, parse, sql, sink, run, tests"),
+        ("[source]", "source = 1\n[other]", "clicks.toml:2: [other] there is no table other; there "
+         "are pipeline, source, parse, sql, sink, run, tests"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said_with_its_line(old: str, new: str, said: str) -> None:

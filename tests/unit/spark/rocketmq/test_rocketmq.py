@@ -186,7 +186,7 @@ def damaged(at: int, value: bytes) -> bytes:
     ],
 )
 def test_what_is_no_stored_message_is_refused(data: bytes) -> None:
-    with pytest.raises(SourceError, match="is no stored message, at byte"):
+    with pytest.raises(SourceError, match="is not a stored message, at byte"):
         Stored.parse(data).parts()
 
 

@@ -482,7 +482,7 @@ def test_connections_are_kept_not_shared_and_no_more_wait_than_the_limit() -> No
          "rows 4 to 5 of partition 0: an ephemeral topic remembers no"),
         (LogError("n:1", 403, "FORBIDDEN"),
          "rows 4 to 5 of partition 0: refused by node n:1: 403 FORBIDDEN"),
-        (NoLog("n:1", 404, "NOT_FOUND"), "node n:1 is no nsqd: it takes no messages over HTTP"),
+        (NoLog("n:1", 404, "NOT_FOUND"), "node n:1 is not an nsqd: it takes no messages over HTTP"),
     ],
 )  # fmt: skip
 def test_why_a_node_does_not_take_rows(error: LogError, said: str) -> None:

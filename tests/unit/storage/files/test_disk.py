@@ -15,7 +15,7 @@ import pytest
 
 from penstock.core.errors import DiskFullError, LockedError, StorageError
 from penstock.storage.files import dry_disk
-from penstock.storage.files.disk import RESERVED_MAX, RESERVED_MIN, Disk, OsDisk
+from penstock.storage.files.disk import RESERVED_MAX, RESERVED_MIN, Disk, OsDisk, reported
 from penstock.storage.files.dry_disk import DryDisk
 from penstock.testing.disk import FaultyDisk
 
@@ -608,3 +608,9 @@ def test_the_lock_is_real(real: Path) -> None:
 
 def test_what_stays_in_memory_is_synced_at_once(real: Path) -> None:
     assert DryDisk().sync_all(str(real))
+
+
+def test_what_belongs_to_another_user_is_said_with_the_remedy() -> None:
+    said = r"^p: Permission denied; run this as the user whom"
+    with pytest.raises(StorageError, match=said), reported("p"):
+        raise PermissionError(errno.EACCES, "Permission denied")

@@ -107,7 +107,7 @@ _KINDS: Final[dict[str, Callable[[str], Condition]]] = {
 
 
 class PathError(ValueError):
-    """The text is no condition; the error says from where on it makes no sense."""
+    """The text is not a condition; the error names the place of the mistake."""
 
 
 class JsonCondition(NamedTuple):

@@ -98,7 +98,7 @@ def _size(stretch: StoredRange) -> int:
 
 
 def _cut(stretch: StoredRange) -> Iterator[StoredRange]:
-    """Parts of a large batch that are no larger than a piece is to be."""
+    """Parts of a large batch that are not larger than a piece is to be."""
     parts = max(1, _size(stretch) // PIECE_BYTES)
     step = min(PIECE_MESSAGES, -(-(stretch.next - stretch.first) // parts))
     for first in range(stretch.first, stretch.next, step):

@@ -273,7 +273,7 @@ def record(message: Received, body_max: int) -> dict[str, Any]:
 def _body(body: bytes, most: int) -> dict[str, str]:
     shown = body[:most]
     try:
-        # A character that the end cuts in two is left out; within, what is no UTF-8 is no text.
+        # A character that the end cuts in two is left out; within, what is not UTF-8 is not text.
         text = getincrementaldecoder("utf-8")().decode(shown, final=len(shown) == len(body))
     except UnicodeDecodeError:
         return {"body_base64": b64encode(shown).decode()}

@@ -21,7 +21,7 @@ server; Go's refuses a second Host, and takes the first of the others.
 
 
 class BadRequestError(Exception):
-    """The bytes are no request this server takes; ``status`` is what follows ``HTTP/1.1 ``."""
+    """The bytes are not a request this server takes; ``status`` is what follows ``HTTP/1.1 ``."""
 
     def __init__(self, status: str = "400 Bad Request") -> None:
         super().__init__(status)

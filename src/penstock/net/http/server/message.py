@@ -103,7 +103,7 @@ class Bare(Response):
 
 
 def text(body: str, status: int = 200) -> Response:
-    """A plain text response; what was no UTF-8 when it was read goes back as it came."""
+    """A plain text response; what was not UTF-8 when it was read goes back as it came."""
     return Response(status, body.encode("utf-8", "surrogateescape"), "text/plain; charset=utf-8")
 
 

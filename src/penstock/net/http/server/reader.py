@@ -258,7 +258,7 @@ class RequestReader(HeadReader):
         self._end_with((request, route))
 
     def _refuse_raw(self, status: str) -> None:
-        """Refuse what is no request, as Go does: with a bare head without date or length."""
+        """Refuse what is not a request, as Go does: with a bare head without date or length."""
         raw = (
             f"HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\n"
             f"Connection: close\r\n\r\n{status}"

@@ -71,7 +71,7 @@ def plain_response(body: str, status: int = 200) -> Response:
 
 
 def _encoded(body: str) -> bytes:
-    # What clients sent that was no UTF-8 goes back as it came.
+    # What clients sent that was not UTF-8 goes back as it came.
     return body.encode("utf-8", "surrogateescape")
 
 

@@ -25,7 +25,7 @@ ANSWER_MAX = 1 << 20
 
 
 class NotNsq(ClientError):
-    """A peer that is no nsqd; the text says what it seems to be. ``Wire`` adds the address."""
+    """A peer that is not an nsqd; the text says what it seems to be. ``Wire`` adds the address."""
 
 
 class AnswerReader:

@@ -1,4 +1,4 @@
-"""The TCP port of a node that is no primary: each client gets one error that says who is."""
+"""The TCP port of a node that is not a primary: each client gets one error that says who is."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class Destinations:
         """Publish all of them to the address whose turn it is. Raises ClientError.
 
         With BadMessage or BadBody none of them was taken, and at least one of them never will be;
-        that is no fault of the destination's.
+        that is not a fault of the destination's.
         """
         turn = self._hosts.take()
         started = self._clock.monotonic_ns()

@@ -36,7 +36,7 @@ codecs.register_error(_BYTE_BY_BYTE, lambda error: ("\ufffd", getattr(error, "st
 
 
 class NoObject(PenstockError):
-    """The message is no JSON object; nor null, which counts as an empty one."""
+    """The message is not a JSON object; null counts as an empty one."""
 
 
 class Missing(PenstockError):
@@ -46,7 +46,8 @@ class Missing(PenstockError):
 class JsonFilter:
     """A filter of messages by ``field`` and ``value``, which keeps only the fields in ``kept``.
 
-    An empty ``field`` requires nothing, an empty ``value`` any, an empty ``kept`` cuts nothing off.
+    An empty ``field`` requires none, an empty ``value`` accepts any value, an empty ``kept`` keeps
+    all fields.
     """
 
     def __init__(self, field: str = "", value: str = "", kept: Sequence[str] = ()) -> None:
@@ -59,7 +60,7 @@ class JsonFilter:
 
     @property
     def is_needed(self) -> bool:
-        """True if messages must be looked at: a ``value`` alone is no reason."""
+        """True if messages must be parsed; a ``value`` alone does not need that."""
         # nsq_to_nsq in Go does nothing with --require-json-value alone.
         return bool(self._field or self._kept)
 

@@ -18,7 +18,7 @@ def matcher(pattern: str) -> Callable[[str], bool]:
 
 
 def check_pattern(pattern: str) -> None:
-    """Raise ToolError for a text that is no regular expression: no topic could ever match."""
+    """Raise ToolError for a text that is not a regular expression: no topic could ever match."""
     if pattern:
         _compiled(pattern)
 

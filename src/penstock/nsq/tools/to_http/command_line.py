@@ -115,7 +115,7 @@ def _check_endpoints(flags: ToHttpFlags) -> None:
 
 
 def _check_urls(flags: ToHttpFlags) -> None:
-    """Raise ToolError for what is no URL: Go's starts with it, and fails with every message."""
+    """Raise ToolError for what is not a URL: Go's starts with it, and fails with every message."""
     for flag, addresses in (("--post", flags.posts), ("--get", flags.gets)):
         for address in addresses:
             if not _HTTP.match(address):

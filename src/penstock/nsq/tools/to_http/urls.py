@@ -24,7 +24,7 @@ _PORTS = {"http": 80, "https": 443}
 
 
 class BadUrl(PenstockError):
-    """A text that is no URL; the message is Go's, with the text in it."""
+    """A text that is not a URL; the message is Go's, with the text in it."""
 
 
 class Unusable(PenstockError):

@@ -63,7 +63,7 @@ async def blocks(descriptor: int = 0) -> AsyncIterator[bytes]:
 
 
 class Splitter:
-    """Records that end with a delimiter of one byte; empty ones are no records."""
+    """Records that end with a delimiter of one byte; empty ones are left out."""
 
     def __init__(self, delimiter: bytes) -> None:
         self._delimiter = delimiter

@@ -36,7 +36,7 @@ class AddressPattern:
             self._alternatives = [_ranges(each) for each in _expanded(text)]
 
     def matches(self, address: str) -> bool:
-        """True if it covers an IP address. Text that is no IP address matches only ``*``."""
+        """True if it covers an IP address. Text that is not an IP address matches only ``*``."""
         if self._is_every:
             return True
         if not self._alternatives:

@@ -63,7 +63,10 @@ class AclFiles:
             if data is not None:
                 found[path] = data
         if self.main not in found:
-            raise ConfigError(f"aclEnable=true: there is no {self.main}; nobody could do anything")
+            raise ConfigError(
+                f"aclEnable=true: there is no {self.main}, so nobody could do anything; write it"
+                " or set aclEnable=false"
+            )
         return found
 
     def rules(self, contents: Contents) -> Rules:

@@ -40,7 +40,7 @@ class Publisher:
     def divert(self, draft: Draft) -> Draft:
         """Return the draft itself if it is for now, else one that waits in a system topic.
 
-        Raises RefusedError for a time that is not possible, BodyError for a level that is no
+        Raises RefusedError for a time that is not possible, BodyError for a level that is not a
         number.
         """
         # What waits there keeps its DELAY (RocketMQ spec 4.6), and would be sent round again.

@@ -226,7 +226,7 @@ class Timers:
         """
         now = wall_ms(self._clock)
         due_ms = deliver_ms(found, now)
-        # A time that is over is no error: the message is for now.
+        # A time that is over is not an error: the message is for now.
         if due_ms is None or due_ms <= now:
             return draft
         # RocketMQ spec 4.6: any time within three days.

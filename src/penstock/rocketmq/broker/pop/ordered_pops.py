@@ -412,7 +412,7 @@ class OrderedPops:
     def finish(self, key: Key, queue: int, offsets: Sequence[int], pop_ms: int) -> list[int]:
         """Acknowledge queue offsets; those that are not of the batch are returned."""
         committed = self._offsets.query(*key, queue) or 0
-        # Below is done: an acknowledgement that comes twice is no error.
+        # Below is done: an acknowledgement that comes twice is not an error.
         new = [offset for offset in offsets if offset >= committed]
         found = self.table.finish(key, queue, new, pop_ms) if new else None
         if found is None:

@@ -298,7 +298,7 @@ class PopChannel:
     def seek_queue(self, queue: int, offset: int) -> None:
         """Go on at a queue offset of one queue; the others stay as they are.
 
-        Raises RefusedError where that is no small number of places in the log.
+        Raises RefusedError where that is not a small number of places in the log.
         """
         queues, state = self.topic.queues, self.channel.state
         floor, end = queues.search(queue, state.floor()), queues.search(queue, state.head)

@@ -65,7 +65,7 @@ class GroupConfig:
 
 def _attributes(value: Any) -> dict[str, str]:
     if not isinstance(value, dict):
-        raise BodyError("the attributes of a group are no map")
+        raise BodyError("the attributes of a group are not a map")
     return {str(key): str(given) for key, given in value.items()}
 
 

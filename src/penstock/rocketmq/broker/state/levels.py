@@ -20,7 +20,7 @@ _UNITS = {"s": SECOND, "m": MINUTE, "h": HOUR, "d": 24 * HOUR}
 
 
 class DelayLevels:
-    """The delays of a broker, in ns; level 0 is no delay."""
+    """The delays of a broker, in ns; level 0 means no delay."""
 
     def __init__(self, text: str = DEFAULT) -> None:
         """From the property ``messageDelayLevel``. Raises ConfigError."""

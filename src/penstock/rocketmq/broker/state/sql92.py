@@ -51,7 +51,7 @@ class Expression:
 
     def matches(self, properties: Properties) -> bool:
         """True if a message with these properties passes."""
-        # Null is no match: a property that is missing filters out (RocketMQ spec 4.13).
+        # Null is not a match: a property that is missing filters out (RocketMQ spec 4.13).
         return self._evaluate(properties) is True
 
 

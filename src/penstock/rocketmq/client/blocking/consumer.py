@@ -79,7 +79,7 @@ class PushConsumer(ConsumerView):
         """Have ``handler`` called with each message, until ``stop`` is called.
 
         ``threads`` is their number, by default ``consume_threads``. When it returns, the message
-        is done; when it raises, the message comes again later. What is no ``Exception``, as
+        is done; when it raises, the message comes again later. What is not an ``Exception``, as
         ``sys.exit`` raises it, ends the run and is raised here.
         """
         self._run(lambda messages: handler(messages[0]), 1, threads)

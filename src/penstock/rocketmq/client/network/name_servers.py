@@ -93,5 +93,6 @@ class NameServers:
         told = "; ".join(failures) or f"none is listed at {self._url}"
         raise NoNameServer(
             f"connect to name servers failed: {told}",
-            "see that one of them runs, and that namesrv_addr or namesrv_url leads to it",
+            "see that one of them runs, and that its address is right (namesrv_addr or "
+            "namesrv_url, mqadmin's -n)",
         )

@@ -202,4 +202,4 @@ def _guess(data: bytes) -> str:
         return "it speaks HTTP, name RocketMQ's port"
     if data[:1] == bytes((_TLS_ALERT,)):
         return "it speaks TLS, set tls_enable"
-    return "is it a server of RocketMQ?"
+    return "name a server of RocketMQ"

@@ -190,7 +190,7 @@ def results(answer: Command, sent: Draft, queue: MessageQueue, address: str) -> 
         SendResult(
             status,
             unique_id,
-            # Too few ids are no reason to fail: the messages are stored.
+            # Too few ids are not a reason to fail: the messages are stored.
             offset_ids[index] if index < len(offset_ids) else "",
             target,
             first + index,

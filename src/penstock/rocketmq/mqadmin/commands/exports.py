@@ -93,7 +93,7 @@ def _merge(all_found: dict[str, Any], more: dict[str, Any], *sums: str) -> None:
 
 
 async def _topics(admin: Admin, address: str, *, special: bool) -> dict[str, Any]:
-    """The topics of a broker that are no system topics; with retry topics if ``special``."""
+    """The topics of a broker that are not system topics; with retry topics if ``special``."""
     found = await topic_configs(admin, address)
     unwanted = await system_topics(admin, address)
     table = {

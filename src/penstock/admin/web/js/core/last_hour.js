@@ -155,7 +155,7 @@ function dayTitle(past) {
 /** "last hour", or how much of it there is: "last 12 min". */
 export function lastHour(seconds) {
   if (seconds >= HOUR_S - MINUTE_S) return "last hour";
-  if (seconds < 2 * MINUTE_S) return `last ${Math.floor(seconds)} s`;
+  if (seconds < 2 * MINUTE_S) return `last ${Math.max(1, Math.floor(seconds))} s`;
   return `last ${Math.floor(seconds / MINUTE_S)} min`;
 }
 

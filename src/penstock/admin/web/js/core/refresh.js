@@ -74,7 +74,7 @@ export function follow(wish, changed) {
 
   function lost() {
     Object.assign(live, { connected: false, isLost: true });
-    // The browser connects again by itself, but not after an answer that is no stream of events.
+    // The browser connects again by itself, but not after an answer that is not a stream of events.
     if (source.readyState === EventSource.CLOSED) again = setTimeout(open, AGAIN_MS);
     changed();
   }

@@ -12,7 +12,7 @@
  * @property {boolean} hasRocketmq  whether it was given RocketMQ's name servers
  * @property {number} historyInterval  seconds between looks at all nodes; 0: there is no history
  * @property {{backlog: number, growth: number, empties_in: number, ever_s: number, near_s: number,
- *   still: number, storm: number, storm_share: number}} limits  from where on something wants attention
+ *   still: number, storm: number, storm_share: number}} limits  at which something wants attention
  * @property {{enabled: boolean, url: string, prefix: string, counterFormat: string,
  *   gaugeFormat: string, interval: number}} graphite
  */

@@ -157,7 +157,7 @@ function pager(pages, wish, answer) {
 function pagerOfAll(pages, { messages, earlier, later }) {
   const order = isDescending(pages) ? "desc" : "asc";
   const range = messages.length
-    ? [many(messages.length, "message"), stamp(messages[0].timestamp), "to",
+    ? [`${many(messages.length, "message")},`, stamp(messages[0].timestamp), "to",
       stamp(messages.at(-1).timestamp)].join(" ")
     : "Nothing on this page";
   return h("div", { class: "pager" },

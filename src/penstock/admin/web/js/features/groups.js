@@ -106,7 +106,7 @@ function topicLink({ topic, nodes }) {
   return h("a", { href: nodes.every(isBroker) ? to.rocketTopic(topic) : to.topic(topic) }, topic);
 }
 
-/** Brokers that are no nodes are called by their names, nodes by their addresses. */
+/** Brokers that are not nodes are called by their names, nodes by their addresses. */
 function isBroker({ node }) {
   return !node.includes(":");
 }

@@ -115,7 +115,7 @@ function sum(label, value, column = null, chart = null, kind = "") {
   return tile({ label, value, chart, kind, href: to.topics({ "topics.sort": column && `-${column}` }) });
 }
 
-/** The nodes, with RocketMQ's brokers that are no nodes. */
+/** The nodes, with RocketMQ's brokers that are not nodes. */
 function nodesTile(nodes, missing, brokers, versions) {
   const dialects = brokers > 0 && `${count(nodes)} NSQ, ${count(brokers)} RocketMQ`;
   return tile({ label: "Nodes", value: count(nodes + brokers), href: to.nodes(),

@@ -65,7 +65,7 @@ function visible(text) {
 
 /**
  * A body with what to do with it. How it is shown is `view` in the query; without one JSON is shown
- * as JSON, and what is no text as hex.
+ * as JSON, and what is not text as hex.
  *
  * @param {object} page
  * @param {object} message the same object as long as nothing of it has changed
@@ -99,7 +99,7 @@ function tools(message, body, kind, remark) {
         type: "button",
         "aria-pressed": String(name === kind),
         disabled: name === "json" && !body.lines,
-        title: name === "json" && !body.lines ? "What there is of it is no valid JSON" : null,
+        title: name === "json" && !body.lines ? "What there is of it is not valid JSON" : null,
         onclick: () => setQuery({ view: name }),
       }, title))),
     h("span", { class: "faint grow" },

@@ -21,7 +21,7 @@ const INDENT_MAX = 40;
  */
 
 /**
- * The lines of a text, or null when it is no JSON.
+ * The lines of a text, or null when it is not JSON.
  *
  * @param {string} text
  * @returns {Line[]|null}

@@ -168,7 +168,7 @@ async def _show(
 
 
 def record(message: Received) -> dict[str, Any]:
-    """A message in JSON; ``bodyBase64`` has a body that is no text."""
+    """A message in JSON; ``bodyBase64`` has a body that is not text."""
     stored = message.stored
     try:
         body = {"body": message.body.decode()}
