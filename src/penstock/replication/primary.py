@@ -243,7 +243,7 @@ class Primary:
         """An OK waits for copies."""
         now = self._node.clock.monotonic_ns()
         for each in list(self._streams):
-            each.push(now)
+            each.news(now)
 
     def _source_for(self, fetch: Fetch) -> Source:
         """The source for a follower that may have it. ApiError 409 or 500."""

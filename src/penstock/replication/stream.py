@@ -40,9 +40,9 @@ class CopyStream(StreamingResponse):
     when its connection has ended.
     """
 
-    __slots__ = ("_blocked", "_clock", "_ended", "_frames", "_is_finite", "_on_heard", "_sent_ns",
-                 "_share", "_sizes", "address", "feed", "heard_ns", "is_paced", "room",
-                 "sent")  # fmt: skip
+    __slots__ = ("_blocked", "_clock", "_ended", "_frames", "_has_news", "_is_finite",
+                 "_on_heard", "_sent_ns", "_share", "_sizes", "address", "feed", "heard_ns",
+                 "is_paced", "room", "sent")  # fmt: skip
 
     def __init__(
         self,
@@ -72,10 +72,10 @@ class CopyStream(StreamingResponse):
         self._is_finite = is_finite
         self._frames = Frames(ACK_MAX)
         self._sizes: deque[int] = deque()  # of the answers without the follower's word
-        self._blocked = self._ended = False
+        self._has_news = self._blocked = self._ended = False
 
     def push(self, now: int, *, is_tick: bool = False) -> None:
-        """Send the news that the follower and its pace have room for."""
+        """Send what is known to be new, or with a tick looked for, as far as there is room."""
         while not (self._blocked or self._ended) and len(self._sizes) < AHEAD:
             is_behind = self.feed.more
             if is_behind and self.is_paced and not is_tick:
@@ -83,18 +83,27 @@ class CopyStream(StreamingResponse):
             if not self._share.budget.has_room(self.room):
                 return  # until the next tick
             try:
-                if not (is_behind or now - self._sent_ns >= WAIT_NS or self.feed.has_news()):
+                if not (is_behind or self._has_news or (is_tick and self._is_due(now))):
                     return
                 self.answer(now)
             except StorageError:  # which the follower is told when it asks again
                 self.end()
-            if is_behind and self.is_paced:
+            if self.is_paced or not self.feed.more:
                 return
+
+    def news(self, now: int) -> None:
+        """Send what has come, or with the follower's next word."""
+        self._has_news = True
+        self.push(now)
+
+    def _is_due(self, now: int) -> bool:
+        return now - self._sent_ns >= WAIT_NS or self.feed.has_news()
 
     def answer(self, now: int) -> None:
         """Send the next answer. Raises StorageError."""
         pieces = framed(self.feed.answer(now - self.heard_ns, self.room))
         data = b"".join(pieces)
+        self._has_news = False
         self._sent_ns = now
         self.sent += len(data)
         self._sizes.append(len(data))
