@@ -25,14 +25,17 @@ from penstock.node.replicas import ReplicaOptions, Replicas
 from penstock.nsq.nsqd.nsq_staging import stamped
 from penstock.nsq.protocol.bodies import Bodies
 from penstock.replication.copy import Copy, small_files
-from penstock.replication.feed import CopiedTopic, Source
+from penstock.replication.feed import CopiedTopic, Feed, Source
 from penstock.replication.messages import (
     Hello,
     ReplicationError,
+    decode_ack,
     decode_fetch,
+    encode_ack,
     encode_fetch,
 )
 from penstock.replication.state import ReplicationState
+from penstock.replication.stream import AHEAD
 from penstock.storage.batch import Batch
 from penstock.storage.durability import Durability
 from penstock.storage.log import Log, LogOptions
@@ -108,9 +111,8 @@ class Node:
 
     def source(self, state: ReplicationState) -> Source:
         store = self.broker.store
-        files = small_files(store)
         hello = Hello(self.run, state.history, state.epoch, state.fork or {})
-        return Source(self.served, lambda: files, hello)
+        return Source(self.served, lambda: small_files(store), hello)
 
 
 def stored(log: Log, start: int | None = None) -> list[Batch]:
@@ -170,7 +172,10 @@ class Pair:
         self.lost_there: set[bytes] = set()  # that a primary has lost, and a copy has
         self.only_old: set[bytes] = set()  # acknowledged by a primary that was replaced
         self.says_ok: dict[int, FaultyDisk] = {}  # the node that says OK in an epoch
-        self.late: list[bytes] = []
+        self.feed: Feed | None = None  # the connection, if there is one
+        self.on_way: list[bytes] = []
+        self.sent: list[bytes] = []  # over this connection
+        self.late: list[bytes] = []  # of earlier ones
         self.is_settled = True  # the follower was none before, or has nothing of its own
         self.primary_disk, self.follower_disk = FaultyDisk("/data"), FaultyDisk("/data")
         self.open_primary()
@@ -178,6 +183,7 @@ class Pair:
 
     def open_primary(self) -> None:
         self.lives += 1
+        self.part()
         self.node = Node(self.primary_disk, self.options, self.clock, f"run-{self.lives}")
         self.replicas = Replicas(self.clock, ReplicaOptions(1, 10**6 * SECOND))
         self.replicas.on_copied = self.on_copied
@@ -186,6 +192,7 @@ class Pair:
     def open_follower(self) -> None:
         store = Store(self.follower_disk, "/data", replace(self.options, awaits_copies=False))
         self.copy = Copy(store, never_drop=not self.is_settled, moment=f"{self.lives}-open")
+        self.part()
         self.late.clear()
 
     # --- what may happen -----------------------------------------------------------------------
@@ -377,31 +384,54 @@ class Pair:
 
     # --- the network ---------------------------------------------------------------------------
 
+    def connect(self) -> Feed:
+        """A new connection; the request says all that the copy has."""
+        fetch = self.copy.request("h", self.state.epoch, 10**6)
+        feed = Feed(self.node.source(self.state), decode_fetch(encode_fetch(fetch)))
+        self.replicas.heard("follower", feed.ends)
+        return feed
+
+    def part(self) -> None:
+        """End the connection, and lose what is on its way; some of that may come late."""
+        self.feed = None
+        self.late = [*self.late, *self.sent][-6:]
+        self.on_way.clear()
+        self.sent.clear()
+
     def exchange(self) -> None:
-        """A request and its answer, which may be lost, late, cut short or spoiled."""
-        fetch = self.copy.request("h", self.state.epoch, self.rng.choice((1, 300, 10**6)))
-        source = self.node.source(self.state)
-        asked = decode_fetch(encode_fetch(fetch))
-        if asked.run == self.node.run:
-            self.replicas.heard("follower", source.copied(asked))
-        has_news = source.has_news(asked)
-        answer = b"".join(source.answer(asked))
+        """An answer and the word that it is here. It may be lost, cut short or spoiled, and the
+        connection with it; or be on its way while others are made.
+        """
+        feed = self.feed = self.feed or self.connect()
+        has_news = feed.has_news()
+        self.on_way.append(b"".join(feed.answer(0, self.rng.choice((1, 300, 10**6)))))
+        self.sent.append(self.on_way[-1])
+        if len(self.on_way) < AHEAD and self.rng.random() < 0.3:
+            return
+        answer, is_newest = self.on_way.pop(0), not self.on_way
         fate = self.rng.random()
         if fate < 0.1:
+            self.part()
             return
         if fate < 0.15:
             answer = answer[: self.rng.randrange(len(answer))]
         elif fate < 0.2:
             answer = self.spoiled(answer)
         elif fate < 0.3 and self.late:
-            self.take(self.rng.choice(self.late))
-        self.late = [*self.late[-5:], answer] if fate >= 0.2 else self.late
+            assert not self.take(self.rng.choice(self.late)), "an answer to an earlier request"
+            if self.feed is not feed:
+                return  # the copy was opened again
         was_whole, ends = self.copy.is_whole, self.appended()
         took = self.take(answer)
-        if took and was_whole and not has_news:
+        if took and was_whole and is_newest and not has_news:
             assert self.appended() == ends, "there was no news"
-        if took and fate >= 0.2 and self.copy.is_whole:
+        if took and fate >= 0.2 and is_newest and self.copy.is_whole:
             self.now_whole()
+        if not took or fate < 0.2 or self.copy.is_astray:
+            self.part()
+        elif self.feed is feed:
+            feed.acknowledge(decode_ack(encode_ack(self.copy.acknowledge())[4:]))
+            self.replicas.heard("follower", feed.ends)
 
     def appended(self) -> dict[str, int]:
         """The ends of the copy's logs; what a failed disk kept from being synced is there."""
@@ -443,7 +473,7 @@ class Pair:
         """The follower says that it has everything: it has, byte for byte."""
         places = {(each.name, each.log.id_base): each.log.next_offset
                   for each in self.copy.topics.values()}  # fmt: skip
-        self.replicas.heard("follower", places)  # as it says with its next request
+        self.replicas.heard("follower", places)  # as it says at once
         self.copied = set(self.saved)
         self.whole_with = set(self.acknowledged)
         if not self.is_settled:

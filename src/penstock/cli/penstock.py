@@ -307,9 +307,7 @@ def restore(folder: Path, /, *, data_path: Path, at: str | None = None) -> None:
 
 @app.command
 def promote(
-    address: str | None = None,
-    /,
-    *,
+    *address: str,
     nsqd_http_address: Annotated[str | None, Parameter(show_default=False)] = None,
     force: bool = False,
     asking: ConnectionFlags | None = None,
@@ -325,21 +323,23 @@ def promote(
     Parameters
     ----------
     address
-        HTTP address of the follower, host:port or a URL.
+        HTTP address of the follower, host:port or a URL; of several the one with most messages.
     nsqd_http_address
         The same, by the name that it has in other commands.
     force
         Promote it although it is not whole, and lose what it lacks.
     """
-    from penstock.cli.promote import run_promote
+    from penstock.cli.promote import furthest, run_promote
 
-    if address is None and nsqd_http_address is None:
+    for each in address:
+        check_address("ADDRESS", each)
+    if nsqd_http_address is not None:
+        check_address("--nsqd-http-address", nsqd_http_address)
+    nodes = [*address, *filter(None, [nsqd_http_address])]
+    if not nodes:
         raise UsageError("say which follower: penstock promote HOST:PORT, its HTTP address")
-    if address is not None and nsqd_http_address is not None:
-        raise UsageError("one follower is promoted: give one address")
-    node = address or nsqd_http_address or ""
-    check_address("ADDRESS" if address else "--nsqd-http-address", node)
-    run_promote(node, (asking or ConnectionFlags()).access([node]), force=force)
+    access = (asking or ConnectionFlags()).access(nodes)
+    run_promote(furthest(nodes, access) if nodes[1:] else nodes[0], access, force=force)
 
 
 @app.command

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any, Final
 
 from penstock.cluster.access import Access
@@ -24,25 +25,54 @@ _WAIT_S_MAX: Final = 24 * 3600.0
 _NUMBER_MAX: Final = 1 << 63
 
 
+def furthest(addresses: Sequence[str], access: Access) -> str:
+    """The address of the follower that has most messages. Raises PenstockError."""
+    found: dict[str, tuple[int, str]] = {}
+    for address in addresses:
+        try:
+            status = _status_of(address, access)
+        except UpstreamError as error:
+            print(f"{error}: what only it has is not known")
+            continue
+        if status.get("role") == "follower":
+            count = int(_number(status, "messages") or 0)
+            found[address] = count, str(status.get("history"))
+            print(f"{without_secrets(address)} has {counted(count, 'message')}")
+    if not found:
+        raise PenstockError("none of these nodes is a follower that answers")
+    if len({history for _, history in found.values()}) > 1:
+        raise PenstockError("these are copies of different nodes: give those of one")
+    return max(found, key=lambda address: found[address][0])
+
+
+def _tls(access: Access) -> Tls | None:
+    return Tls(access.new_context(), access.server_name) if access.concerns_tls else None
+
+
+def _status_of(address: str, access: Access) -> dict[str, Any]:
+    url = secured(address, access, ASK_S)
+    with Daemon(url, ASK_S, tls=_tls(access), headers=access.headers) as node:
+        try:
+            return node.get("/replication")
+        except RefusedError as error:
+            if error.is_unknown:
+                raise PenstockError(
+                    f"{without_secrets(address)} cannot be promoted: give the HTTP address of a "
+                    "follower, an nsqd or mqbroker of Penstock"
+                ) from error
+            raise
+
+
 def run_promote(
     address: str, access: Access, *, force: bool = False, wait_s: float = PROMOTE_S
 ) -> None:
     """Promote the node at an HTTP address, by ``force`` although it is not whole, and wait until it
     takes publishes. Raises PenstockError.
     """
-    tls = Tls(access.new_context(), access.server_name) if access.concerns_tls else None
+    tls = _tls(access)
     shown = without_secrets(address)
     url = secured(address, access, ASK_S)
-    with Daemon(url, ASK_S, tls=tls, headers=access.headers) as node:
-        try:
-            status = node.get("/replication")
-        except RefusedError as error:
-            if error.is_unknown:
-                raise PenstockError(
-                    f"{shown} cannot be promoted: give the HTTP address of a follower, an nsqd or "
-                    "mqbroker of Penstock"
-                ) from error
-            raise
+    status = _status_of(address, access)
     if status.get("role") == "primary":
         print(f"{shown} is primary already, in epoch {status.get('epoch')}")
         return

@@ -1,8 +1,8 @@
 """The follower's side: a data path that becomes, and stays, a copy of the primary's.
 
-``request`` says what is here, ``take`` takes the answer to it. Each part says which log it is of
-and where it belongs, and whatever does not continue what is here is left out or refused. No byte
-enters a log without a right checksum.
+``request`` says what is here, ``take`` takes an answer to it, and ``acknowledge`` says what has
+come. Each part says which log it is of and where it belongs, and whatever does not continue what is
+here is left out or refused. No byte enters a log without a right checksum.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from penstock.core.errors import StorageError
 from penstock.replication.feed import CopiedTopic
 from penstock.replication.messages import (
     VERSION,
+    Ack,
     Batches,
     Diverged,
     End,
@@ -90,11 +91,13 @@ class Copy:
         self._run = ""
         self.last_end = End("", 0, more=False)
         """The end of the last answer that was taken."""
-        self._number = 0
-        self._asks_all = self._is_all = False
-        self._hurries = True
-        self._has_begun = False
-        """True if the answer that is taken began topics, whose journals come with the next one."""
+        self._number = self._asked = 0
+        """The numbers of the last word to the primary, and of the last request."""
+        self._said: dict[str, tuple[int, int]] = {}
+        """The logs and their ends as they were last said."""
+        self._is_all = False
+        self.is_astray = False
+        """True if the next answer does not go on from what is here: ask again."""
         self.leaving: list[Callable[[str], None]] = []
         """Told the name of a topic whose files are about to go."""
         self.changed_files: set[str] = set()
@@ -123,17 +126,28 @@ class Copy:
     # --- asking --------------------------------------------------------------------------------
 
     def request(self, history: str, epoch: int, nbytes: int, address: str = "") -> Fetch:
-        """The next request to a primary of this history and epoch."""
+        """The request to a primary of this history and epoch: all that is here."""
         held = [copy.held() for copy in self.topics.values()]
-        is_waiting = any(copy.is_waiting for copy in self.topics.values())
-        # They refer to messages that are still to come: none newer is wanted before those are here.
-        files = None if is_waiting or self._new_files else self._files
-        self._asks_all = files is not None
+        self._said = {each.topic: (each.log, each.kept) for each in held}
+        self.is_astray = False
+        new = {name: xxh3_64_intdigest(data) for name, data in self._new_files.items()}
         # Answers carry it, so that one which comes late is known and refused.
-        self._number += 1
+        self._number = self._asked = self._number + 1
         is_synced = self.store.options.durability is Durability.FSYNC
-        return Fetch(VERSION, self._number, history, epoch, self._run, held, files, nbytes,
-                     self._hurries, address, is_synced)  # fmt: skip
+        return Fetch(VERSION, self._number, history, epoch, self._run, held, self._files | new,
+                     nbytes, address, is_synced)  # fmt: skip
+
+    def acknowledge(self) -> Ack:
+        """The word that an answer is here; with each answer once."""
+        kept = {}
+        for name, copy in self.topics.items():
+            place = copy.log.id_base, copy.log.next_offset
+            if self._said.get(name) != place:
+                self._said[name] = kept[name] = place
+        if len(self._said) > len(self.topics):
+            self._said = {name: self._said[name] for name in self.topics}
+        self._number += 1
+        return Ack(self._number, kept)
 
     def begin_run(self, hello: Hello) -> None:
         """Follow another run of the primary: all that is here is compared again. Raises
@@ -144,7 +158,6 @@ class Copy:
             self._drop_damaged()
         self._run = hello.run
         self.is_whole = self._is_all = False
-        self._hurries = True
         self._new_files.clear()
         for copy in self.topics.values():
             copy.cancel_commit()
@@ -174,27 +187,26 @@ class Copy:
         hello, end = parts[0].head, parts[-1].head
         assert isinstance(end, End), "decode_parts sees to that"
         is_hello = isinstance(hello, Hello)
-        if end.number != self._number or not (is_hello or end.run == self._run):
+        is_late = not self._asked <= end.number <= self._number
+        if is_late or not (is_hello or end.run == self._run):
             raise ReplicationError("an answer to an earlier request")
-        # A second answer to the same request, as of a retried connection, is refused then.
-        self._number += 1  # it is taken once
         if isinstance(hello, Hello):
             return hello
         self.last_end = end
         if self.refuse_foreign:
             self._check_foreign(parts)
             if self._drop_damaged():
-                return None  # the answer goes on from what was there
+                self.is_astray = True  # the answer goes on from what was there
+                return None
         unlike: set[str] = set()
-        self.is_whole = self._has_begun = False
+        self.is_whole = False
         for part in parts:
             self._take(part, unlike)
         for name, copy in self.topics.items():
             # No ``Diverged`` came for it, so its end continues the primary's.
             copy.is_checked = copy.is_checked or name not in unlike
-        self._hurries = more = end.more or self._has_begun
-        self._is_all = self._asks_all and not more
-        self._files_are_due = self._files_are_due or not more
+        self._is_all = not end.more
+        self._files_are_due = self._files_are_due or not end.more
         self.settle()
         return None
 
@@ -248,7 +260,7 @@ class Copy:
             if head.topic in self.topics:
                 return  # of a log that is not here any more
             copy = self._begin(head)
-        elif head.start > copy.log.append_offset:
+        elif head.start > copy.next:
             # All that is here was consumed and deleted there.
             self._remove(copy)
             copy = self._begin(head)
@@ -262,7 +274,7 @@ class Copy:
         self.store.begin_queue(head.topic, 0, head.log, head.start)
         self._open(head.topic)
         copy = self.topics[head.topic]
-        copy.is_from_primary = self._has_begun = True
+        copy.is_from_primary = True
         return copy
 
     def settle(self) -> None:

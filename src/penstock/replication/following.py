@@ -1,9 +1,10 @@
-"""The follower's loop: ask the primary, take what comes, sync, and again."""
+"""The follower's loop: take what the primary sends, sync, say so, and again."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
@@ -19,16 +20,22 @@ from penstock.node.max_lag import MaxLag
 from penstock.replication.copy import Copy
 from penstock.replication.feed import NBYTES_MAX
 from penstock.replication.lag import FRESH_NS, Lag
-from penstock.replication.messages import Hello, ReplicationError, encode_fetch
-from penstock.replication.peer import Peer, PeerError
+from penstock.replication.messages import (
+    Hello,
+    ReplicationError,
+    encode_ack,
+    encode_fetch,
+)
+from penstock.replication.peer import Peer, PeerError, PeerStream
 from penstock.replication.state import ReplicationState
+from penstock.storage.batch import Buffer
 from penstock.storage.durability import Durability
 from penstock.storage.log import SyncJob
 
 logger = logging.getLogger("penstock.replication")
 
-# The primary answers after a second even without news (`primary.WAIT_NS`), so a node that is silent
-# for ten times that is gone.
+# The primary sends an answer every half second even without news (`stream.WAIT_NS`), so a node that
+# is silent for twenty times that is gone.
 ASK_S: Final = 10.0
 NOT_OURS: Final = ("OTHER_HISTORY", "NOT_FOUND")
 """Refusals of a node that is not the primary of this copy any more, perhaps after a new disk."""
@@ -67,6 +74,9 @@ class Pulling:
         """Copies that have all that the primary acknowledges, and all that follow, as it said."""
         self._stopped = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._stream: PeerStream | None = None
+        self._said: deque[tuple[int, int]] = deque()
+        """The numbers of what was said to the primary, and when; those that an answer may name."""
         self._is_asking = False
         self._is_unsaved = False
         """True if the standing could not be written down as it is."""
@@ -86,6 +96,7 @@ class Pulling:
             if self._is_asking:
                 self._task.cancel()
             await self._task
+        self._leave()
 
     def resume(self) -> None:
         """Go on after ``stop``."""
@@ -109,32 +120,38 @@ class Pulling:
                 pause = min(2 * pause, RETRY_S_MAX)
 
     async def step(self) -> None:
-        """One request and its answer. Raises PenstockError."""
+        """Take the next answer. Raises PenstockError; then the next step asks again."""
+        try:
+            await self._step()
+        except BaseException:
+            self._leave()
+            raise
+
+    async def _step(self) -> None:
         copy, state = self._copy, self._standing
-        asked_ns = self._clock.monotonic_ns()
-        # Nothing is kept between two requests: each says all that is here, so any may be lost.
-        fetch = copy.request(state.history, state.epoch, NBYTES_MAX, self.address)
         self._is_asking = True  # and nothing is half done
         try:
-            body = await self._peer.post("/replication/fetch", encode_fetch(fetch), ASK_S)
+            stream, answer = await self._next()
         except PeerError as error:
             self.unreached(error)
             raise self._refused(error) from error
         finally:
             self._is_asking = False
         try:
-            hello = copy.take(body)
+            hello = copy.take(answer)
         except StorageError:
             # The disk is full, say: what the answer held is known to be missing here.
             self._note_behind()
             raise
         if hello is not None:
+            self._leave()
             self._begin(hello)
             return
-        made_ns = asked_ns + copy.last_end.waited_ns
+        made_ns = self._said_ns(copy.last_end.number) + copy.last_end.waited_ns
         self.acked, self.copies = copy.last_end.acked, copy.last_end.copies
-        # Before the next request, which says what is here: at `fsync` only synced data counts.
+        # Before the word that it is here: at `fsync` only synced data counts.
         await self._sync()
+        self._acknowledge(stream)
         for tell in self.stepped:
             tell()
         if self.error is not None:
@@ -148,6 +165,45 @@ class Pulling:
             self._note_behind()
             if self._is_unsaved:
                 self._keep()
+
+    async def _next(self) -> tuple[PeerStream, Buffer]:
+        """The next answer and its stream, a new one where that has ended. Raises PeerError."""
+        if self._stream is not None:
+            try:
+                return self._stream, await self._stream.next(ASK_S)
+            except PeerError:
+                # Its end says nothing about the primary, which may have a reason.
+                if not self._stream.has_ended:
+                    raise
+                self._leave()
+        state = self._standing
+        fetch = self._copy.request(state.history, state.epoch, NBYTES_MAX, self.address)
+        self._said.clear()
+        self._said.append((fetch.number, self._clock.monotonic_ns()))
+        stream = await self._peer.stream("/replication/fetch", encode_fetch(fetch), ASK_S)
+        self._stream = stream
+        return stream, await stream.next(ASK_S)
+
+    def _said_ns(self, number: int) -> int:
+        """The time at which this was said."""
+        while len(self._said) > 1 and self._said[0][0] < number:
+            self._said.popleft()
+        return self._said[0][1]
+
+    def _acknowledge(self, stream: PeerStream) -> None:
+        """Say that an answer is here, or leave, to ask again."""
+        if self._copy.is_astray:
+            self._leave()
+            return
+        ack = self._copy.acknowledge()
+        self._said.append((ack.number, self._clock.monotonic_ns()))
+        stream.say(encode_ack(ack))
+
+    def _leave(self) -> None:
+        """End the connection; the next step makes another."""
+        if self._stream is not None:
+            stream, self._stream = self._stream, None
+            stream.close()
 
     def unreached(self, error: PeerError) -> None:
         """Note that the primary did not answer, or another node in its place."""

@@ -1,11 +1,12 @@
 """The messages between a follower and its primary, without I/O.
 
-The follower asks, again and again: a ``Fetch`` says what it has. The answer is a run of parts, each
-a small head and perhaps bytes as the primary stores them; the last part is an ``End``, so an answer
-that was cut short is recognised. Nothing depends on an earlier request, so either side may be
-started again, and an answer may be lost; one that comes late is refused.
+The follower asks once for each connection: a ``Fetch`` says what it has. Answers follow for as long
+as the connection lasts, and the follower says with an ``Ack`` for each what it has then. An answer
+is a run of parts, each a small head and perhaps bytes as the primary stores them; the last part is
+an ``End``, so an answer that was cut short is recognised. Nothing depends on an earlier connection,
+so either side may be started again, and an answer may be lost; one that comes late is refused.
 
-A part, little endian::
+Answers and acknowledgements have their length before them, a u32. A part, little endian::
 
     0   u32  length of the head
     4   u32  length of the bytes
@@ -27,12 +28,17 @@ from penstock.core.errors import PenstockError
 from penstock.core.malformed import MALFORMED
 from penstock.storage.batch import Buffer
 
-VERSION: Final = 1
+VERSION: Final = 2
 """The version of these messages; a node refuses another one's."""
 TOPICS_MAX: Final = 100_000
 """The most topics that a request may name."""
 ADDRESS_MAX: Final = 300
+ANSWER_MAX: Final = 512 * 1024 * 1024
+"""Bytes of an answer: a batch comes whole, as do the small files; it is otherwise far smaller."""
+ACK_MAX: Final = 32 * 1024 * 1024
+"""Bytes of an acknowledgement, which may name all topics."""
 _PREFIX = struct.Struct("<IIQ")
+_LENGTH = struct.Struct("<I")
 
 
 class ReplicationError(PenstockError):
@@ -45,7 +51,7 @@ class FollowerTopic(msgspec.Struct, array_like=True, frozen=True):
     ``log`` is the id base, the identity of the log; ``next`` the offset that comes next, and
     ``kept`` the one up to which it keeps messages as its durability says. ``mark`` is the checksum
     of the last batch, to be compared, or 0. ``token`` and ``position`` name the
-    place in the primary's journal up to which it was copied; -1: none of it is wanted now.
+    place in the primary's journal up to which it was copied.
     """
 
     topic: str
@@ -60,7 +66,7 @@ class FollowerTopic(msgspec.Struct, array_like=True, frozen=True):
 class Fetch(msgspec.Struct, array_like=True):
     """A follower's request, by number; ``run`` is the primary's that it knows, empty at first.
 
-    ``files`` are checksums of the small files that it has, by name; None: none is wanted now.
+    ``files`` are checksums of the small files that it has, by name.
     """
 
     version: int
@@ -69,19 +75,35 @@ class Fetch(msgspec.Struct, array_like=True):
     epoch: int
     run: str
     held: Annotated[list[FollowerTopic], msgspec.Meta(max_length=TOPICS_MAX)]
-    files: dict[str, int] | None
+    files: dict[str, int]
     nbytes: int
-    """The most bytes of messages in the answer, roughly."""
-    hurry: bool
-    """False if the answer may be put off until there is news."""
+    """The most bytes of messages in an answer, roughly."""
     address: Annotated[str, msgspec.Meta(max_length=ADDRESS_MAX)] = ""
     """The follower's own HTTP address, ``host:port``, which can be asked for its role."""
     is_synced: bool = False
     """True if all that it has is on stable storage there."""
 
 
+class Ack(msgspec.Struct, array_like=True):
+    """A follower's word that it has taken one more answer; its numbers continue the request's.
+
+    ``kept`` is what has changed since its last word: by topic the log, and the offset up to which
+    it keeps messages.
+    """
+
+    number: int
+    kept: Annotated[dict[str, tuple[int, int]], msgspec.Meta(max_length=TOPICS_MAX)]
+
+
+class _Version(msgspec.Struct, array_like=True):
+    """The part of a request that all versions have."""
+
+    version: int
+
+
 class Hello(msgspec.Struct, array_like=True, tag="h", frozen=True):
-    """The primary is another run than the follower knows; nothing else is in this answer.
+    """The primary is another run than the follower knows: nothing else is in this answer, and it
+    is the last.
 
     ``fork`` is where its epoch began: by topic the log and the offset up to which it has what the
     epoch before had.
@@ -143,10 +165,10 @@ class Batches(msgspec.Struct, array_like=True, tag="b", frozen=True):
 
 
 class End(msgspec.Struct, array_like=True, tag="e", frozen=True):
-    """The end of the answer to a request of this run, by its number.
+    """The end of an answer of this run; ``number`` is that of the follower's last word before it.
 
-    ``more`` says that there was no room for all that is new, ``waited_ns`` how long after the
-    request the answer was made. ``acked`` copies have whatever this node acknowledges, of
+    ``more`` says that there was no room for all that is new, ``waited_ns`` how long after that
+    word the answer was made. ``acked`` copies have whatever this node acknowledges, of
     ``copies`` that follow it; 0 if it may acknowledge without any.
     """
 
@@ -163,6 +185,8 @@ Head: TypeAlias = Hello | File | Gone | Diverged | JournalPiece | Batches | End
 _encoder = msgspec.msgpack.Encoder()
 _head_decoder: msgspec.msgpack.Decoder[Head] = msgspec.msgpack.Decoder(Head)
 _fetch_decoder = msgspec.msgpack.Decoder(Fetch)
+_version_decoder = msgspec.msgpack.Decoder(_Version)
+_ack_decoder = msgspec.msgpack.Decoder(Ack)
 
 
 class Part(NamedTuple):
@@ -180,15 +204,67 @@ def encode_fetch(fetch: Fetch) -> bytes:
 def decode_fetch(body: bytes) -> Fetch:
     """A request. Raises ReplicationError."""
     try:
-        fetch = _fetch_decoder.decode(body)
+        version = _version_decoder.decode(body).version
+        if version != VERSION:
+            raise ReplicationError(
+                f"a follower of another version of Penstock: its messages are of version "
+                f"{version}, ours of {VERSION}; run the same version at both nodes"
+            )
+        return _fetch_decoder.decode(body)
     except MALFORMED as error:
         raise ReplicationError(f"no request of a follower: {error}") from error
-    if fetch.version != VERSION:
-        raise ReplicationError(
-            f"a follower of another version of Penstock: its messages are of "
-            f"version {fetch.version}, ours of {VERSION}"
-        )
-    return fetch
+
+
+def encode_ack(ack: Ack) -> bytes:
+    """An acknowledgement, with its length before it."""
+    return b"".join(framed([_encoder.encode(ack)]))
+
+
+def decode_ack(data: Buffer) -> Ack:
+    """An acknowledgement. Raises ReplicationError."""
+    try:
+        return _ack_decoder.decode(data)
+    except MALFORMED as error:
+        raise ReplicationError(f"no acknowledgement of a follower: {error}") from error
+
+
+def framed(pieces: list[Buffer]) -> list[Buffer]:
+    """The pieces of a message, with its length before them."""
+    return [_LENGTH.pack(sum(map(len, pieces))), *pieces]
+
+
+class Frames:
+    """A splitter of what comes over a connection into messages of ``nbytes_max`` or less."""
+
+    def __init__(self, nbytes_max: int) -> None:
+        self._nbytes_max = nbytes_max
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._wanted = _LENGTH.size
+        """The bytes with which there is more to see."""
+
+    def feed(self, data: bytes) -> list[memoryview]:
+        """The messages that are whole with this. Raises ReplicationError for one too long."""
+        self._parts.append(data)
+        self._size += len(data)
+        if self._size < self._wanted:
+            return []
+        view = memoryview(b"".join(self._parts) if len(self._parts) > 1 else data)
+        found: list[memoryview] = []
+        self._wanted = _LENGTH.size
+        while len(view) >= _LENGTH.size:
+            [length] = _LENGTH.unpack_from(view)
+            if length > self._nbytes_max:
+                raise ReplicationError(f"a message of {length} bytes")
+            end = _LENGTH.size + length
+            if end > len(view):
+                self._wanted = end
+                break
+            found.append(view[_LENGTH.size : end])
+            view = view[end:]
+        self._parts = [bytes(view)] if len(view) else []
+        self._size = len(view)
+        return found
 
 
 def encode_part(head: Head, *data: Buffer) -> list[Buffer]:

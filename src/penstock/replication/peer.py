@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
+from collections.abc import Callable
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -13,16 +15,22 @@ from penstock.core.malformed import MALFORMED
 from penstock.core.reasons import reason
 from penstock.net.address import join_host_port
 from penstock.net.http.client.answer import Answer, AnswerReader, request_head
-from penstock.net.http.client.link import Origin
+from penstock.net.http.client.link import HttpLink, Origin
 from penstock.net.http.client.pool import ConnectError, HttpPool
+from penstock.net.tasks import spawn
 from penstock.net.tls.tls_layer import renewed_client_context
 from penstock.node.node_options import NodeOptions
 from penstock.node.ports import Ports
+from penstock.replication import messages
+from penstock.replication.messages import Frames, ReplicationError
 from penstock.replication.secret import Secret
+from penstock.storage.batch import Buffer
 
 CONNECT_S: Final = 2.0
-ANSWER_MAX: Final = 512 * 1024 * 1024
-"""Bytes of an answer: a batch comes whole, as do the small files; it is otherwise far smaller."""
+ANSWER_MAX: Final = 1024 * 1024
+"""Bytes of an answer to a single request, or of a refusal."""
+AHEAD_MAX: Final = 8
+"""Answers of a stream that may wait here; a primary sends fewer than these ahead."""
 
 
 class PeerError(PenstockError):
@@ -126,9 +134,28 @@ class Peer:
                 f"{self.address} is not a node that can be followed: {error}"
             ) from error
 
-    async def _ask(self, method: str, target: str, body: bytes, seconds: float) -> bytes:
+    async def stream(self, target: str, body: bytes, seconds: float) -> PeerStream:
+        """The answers to a request that is answered again and again. Raises PeerError."""
+        try:
+            async with asyncio.timeout(seconds):
+                link = await self._pool.connect(self._origin)
+        except TimeoutError:
+            raise PeerError(f"{self.address} does not answer") from None
+        except ConnectError as error:
+            raise self._unreachable(error) from error
+        return PeerStream(self, link, self._request("POST", target, body))
+
+    def _request(self, method: str, target: str, body: bytes) -> bytes:
         fields = {**self._fields, "Content-Length": str(len(body))}
-        request = request_head(method, self._endpoint.path + target, fields) + body
+        return request_head(method, self._endpoint.path + target, fields) + body
+
+    def _unreachable(self, error: ConnectError) -> PeerError:
+        is_closed = isinstance(error.cause, ConnectionRefusedError)
+        text = f"{self.address} cannot be reached: {reason(error.cause)}"
+        return PeerError(text, is_closed=is_closed)
+
+    async def _ask(self, method: str, target: str, body: bytes, seconds: float) -> bytes:
+        request = self._request(method, target, body)
         try:
             async with asyncio.timeout(seconds):
                 reader = await self._pool.ask(
@@ -139,18 +166,110 @@ class Peer:
         except EOFError:
             raise PeerError(f"{self.address} has closed the connection") from None
         except ConnectError as error:
-            is_closed = isinstance(error.cause, ConnectionRefusedError)
-            text = f"{self.address} cannot be reached: {reason(error.cause)}"
-            raise PeerError(text, is_closed=is_closed) from error
+            raise self._unreachable(error) from error
         except (OSError, ValueError) as error:
             raise PeerError(f"{self.address}: {reason(error)}") from error
-        return self._checked(reader.answer())
+        return self.checked(reader.answer())
 
-    def _checked(self, answer: Answer) -> bytes:
+    def checked(self, answer: Answer) -> bytes:
+        """The body of an answer. Raises PeerError for a refusal."""
         if answer.status != 200:
-            code = code_of(answer.body) or str(answer.status)
-            raise PeerError(f"{self.address} refuses: {code}", code, parsed(answer.body))
+            code, told = code_of(answer.body) or str(answer.status), parsed(answer.body)
+            why = f": {told['why']}" if "why" in told else ""
+            raise PeerError(f"{self.address} refuses: {code}{why}", code, told)
         return answer.body
 
     async def close(self) -> None:
         await self._pool.close()
+
+
+class _StreamReader(AnswerReader):
+    """A reader of an answer without an end, whose body goes to ``take`` as it comes."""
+
+    def __init__(self, take: Callable[[bytes], None]) -> None:
+        super().__init__("POST", ANSWER_MAX)
+        self._take = take
+
+    def feed(self, data: bytes) -> bool:
+        if self.status != 200:
+            return super().feed(data)
+        self._take(data)
+        return False
+
+    def on_body(self, body: bytes) -> None:
+        if self.status != 200:
+            super().on_body(body)
+        else:
+            self._take(body)
+
+
+class PeerStream:
+    """The answers of another node, over one connection; close it."""
+
+    def __init__(self, peer: Peer, link: HttpLink, request: bytes) -> None:
+        self._peer = peer
+        self._link = link
+        self._reader = _StreamReader(self._take)
+        self._frames = Frames(messages.ANSWER_MAX)
+        self._answers: deque[memoryview] = deque()
+        self._error: PeerError | None = None
+        self._has_come = asyncio.Event()
+        self._task = spawn(self._run(request), "stream")
+
+    async def _run(self, request: bytes) -> None:
+        address = self._peer.address
+        try:
+            await self._link.ask(request, self._reader)
+            self._peer.checked(self._reader.answer())
+            error = PeerError(f"{address} has closed the connection")
+        except PeerError as refusal:
+            error = refusal
+        except EOFError:
+            error = PeerError(f"{address} has closed the connection")
+        except (OSError, ValueError) as failure:
+            error = PeerError(f"{address}: {reason(failure)}")
+        self._fail(error)
+
+    def _fail(self, error: PeerError) -> None:
+        self._error = self._error or error
+        self._has_come.set()
+
+    def _take(self, data: bytes) -> None:
+        if self._error is not None:
+            return
+        try:
+            self._answers += self._frames.feed(data)
+        except ReplicationError as error:
+            self._fail(PeerError(f"{self._peer.address}: {error}"))
+        if len(self._answers) > AHEAD_MAX:
+            self._fail(PeerError(f"{self._peer.address} sends more than may be on its way"))
+        if self._answers:
+            self._has_come.set()
+
+    @property
+    def has_ended(self) -> bool:
+        """True if nothing more comes."""
+        return self._error is not None and not self._answers
+
+    async def next(self, seconds: float) -> Buffer:
+        """The next answer. Raises PeerError."""
+        if not self._answers and self._error is None:
+            self._has_come.clear()
+            try:
+                async with asyncio.timeout(seconds):
+                    await self._has_come.wait()
+            except TimeoutError:
+                raise PeerError(f"{self._peer.address} does not answer") from None
+        if self._answers:
+            return self._answers.popleft()
+        assert self._error is not None
+        raise self._error
+
+    def say(self, data: bytes) -> None:
+        """Send something behind the request."""
+        self._link.send(data)
+
+    def close(self) -> None:
+        """End the connection."""
+        self._task.cancel()
+        self._link.abort()

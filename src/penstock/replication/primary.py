@@ -1,7 +1,7 @@
-"""The followers of a node that takes publishes: their requests are answered, their lag is known.
+"""The followers of a node that takes publishes: they are sent what is new, their lag is known.
 
-A publish calls nothing here. While a follower waits for news, the housekeeping's tick looks
-whether any log has grown; while none waits, there is nothing to look at.
+A publish calls nothing here unless its OK waits for copies. The housekeeping's tick looks whether
+any log has grown, for as long as anybody follows.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from msgspec import Struct
 from penstock.core.errors import StorageError
 from penstock.core.malformed import MALFORMED
 from penstock.core.units import SECOND
-from penstock.net.http.server.service import DeferredResponse, Request, Response
+from penstock.net.http.server.service import Request, Response
 from penstock.net.http.server.v1_api import ApiError, ApiRouter, json_response
 from penstock.net.tasks import spawn
-from penstock.node.followers import FOLLOWERS_MAX
+from penstock.node.followers import FOLLOWERS_MAX, Place
 from penstock.node.node_options import NodeOptions
 from penstock.node.ports import Ports
 from penstock.replication.copy import small_files
-from penstock.replication.feed import CopiedTopic, Source
+from penstock.replication.feed import NBYTES_MAX, CopiedTopic, Feed, Source
 from penstock.replication.hooks import Hooks
 from penstock.replication.messages import Fetch, Hello, ReplicationError, decode_fetch
-from penstock.replication.pace import Pace
+from penstock.replication.pace import GENTLE_NBYTES, Pace
 from penstock.replication.peer import Fence, Peer, address_of
 from penstock.replication.secret import Secret
 from penstock.replication.state import (
@@ -38,6 +38,7 @@ from penstock.replication.state import (
     read_state,
     write_state,
 )
+from penstock.replication.stream import WAIT_NS, CopyStream
 from penstock.replication.successor import tell_until_heard
 from penstock.storage.durability import Durability
 from penstock.storage.log import Log
@@ -47,14 +48,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("penstock.replication")
 
-WAIT_NS: Final = SECOND // 2
-"""A request that there is no news for is answered after this time all the same: half of what a
-copy may lag by default, so that an idle node's copy does not."""
 # Room for all topics that a request may name (`messages.TOPICS_MAX`), 160 bytes each.
 FETCH_BODY_MAX: Final = 16 * 1024 * 1024
-WAITING_MAX: Final = 32
+STREAMS_MAX: Final = 32
 GONE_NS: Final = 60 * SECOND
-"""A follower that has not asked for longer is not shown any more."""
+"""A follower that has said nothing for longer is not shown any more."""
 GRANT_NS_MAX: Final = 3600 * SECOND
 """The longest lease."""
 _FILES_NS: Final = SECOND
@@ -62,25 +60,13 @@ _LOOK_SHARE: Final = 20  # with thousands of topics, looking for news may take t
 
 
 class Follower(Struct, eq=False):
-    """A follower as it was when it asked last."""
+    """A follower as it was when it said something last."""
 
     address: str
     pace: Pace
     asked_ns: int = 0
-    messages: int = 0
-    nbytes: int = 0
-    room: int | None = None
-    """The bytes of its answer with the next tick; None: at once, as many as it asks for."""
-
-
-class _Waiting(Struct, eq=False):
-    """A request that waits for news, or for its time."""
-
-    fetch: Fetch
-    later: DeferredResponse
-    pace: Pace
-    asked_ns: int
-    until_ns: int = 0
+    ends: Mapping[Place, int] = {}
+    """The ends of what it keeps."""
 
 
 class Grant(Struct):
@@ -109,7 +95,7 @@ class Primary:
         # Positions in journals (`Journal.rewrites`) mean something within one run only.
         self._run = os.urandom(8).hex()
         self._source: Source | None = None
-        self._waiting: dict[_Waiting, None] = {}
+        self._streams: dict[CopyStream, None] = {}
         self._files: dict[str, bytes] = {}
         self._files_at = 0
         self._look_at = 0
@@ -189,72 +175,75 @@ class Primary:
             self._files_at = now + _FILES_NS
         return self._files
 
-    def _fetch(self, request: Request) -> DeferredResponse:
+    def _fetch(self, request: Request) -> CopyStream:
         self._secret.check(request)
         fetch = fetch_of(request)
         source = self._source_for(fetch)
-        follower = self._note(fetch)
-        # Of another run it says nothing: its logs are compared first, after the Hello.
-        if fetch.run == self._run:
-            self._count_copy(source, fetch)
-        waiting = _Waiting(fetch, DeferredResponse(), follower.pace, follower.asked_ns)
-        is_full = len(self._waiting) >= WAITING_MAX
-        # One that is behind keeps its way even where strangers have taken all places to wait.
-        if fetch.run != self._run or (fetch.hurry and (is_full or follower.room is None)):
-            self._complete(waiting)
-            # A Hello, or one that catches up: its next request says how far this answer brought it.
-            return waiting.later
-        if is_full:
+        answers = self._node.memory.answers
+        if len(self._streams) >= STREAMS_MAX or not answers.has_room(GENTLE_NBYTES):
             raise ApiError(503, "TOO_MANY_FOLLOWERS")
-        if fetch.hurry and follower.room is not None:
-            fetch.nbytes = min(fetch.nbytes, follower.room)
-        else:
-            waiting.until_ns = follower.asked_ns + WAIT_NS
-        waiting.later.abandoned = lambda: self._gone(waiting)
-        self._waiting[waiting] = None
-        return waiting.later
+        follower = self._note(fetch)
+        # An OK of ``fsync`` promises stable storage at each copy that it counts.
+        is_fsync = self._node.broker.store.options.durability is Durability.FSYNC
+        counts = bool(fetch.address) and (fetch.is_synced or not is_fsync)
+        feed = Feed(source, fetch)
+        stream = CopyStream(
+            feed,
+            fetch.address,
+            self._node.clock,
+            answers,
+            heard=lambda stream: self._heard_from(stream, follower, counts=counts),
+            closed=self._gone,
+        )
+        # Of another run it says nothing: its logs are compared first, after the Hello.
+        if feed.is_known:
+            self._heard_from(stream, follower, counts=counts)
+        try:
+            stream.answer(stream.heard_ns)
+        except StorageError:
+            raise ApiError(500, "INTERNAL_ERROR") from None
+        if feed.is_known:
+            self._streams[stream] = None
+        return stream
 
-    def _gone(self, waiting: _Waiting) -> None:
+    def _heard_from(self, stream: CopyStream, follower: Follower, *, counts: bool) -> None:
+        """Take note of a follower's word, and tell those who wait for it how far it is."""
+        follower.asked_ns, follower.ends = stream.heard_ns, stream.feed.ends
+        followers = self._node.followers
+        # Where an OK, or a SYNC_MASTER's answer, waits for copies, publishes gain by a follower
+        # that is there soon.
+        if followers.changed:
+            stream.room = GENTLE_NBYTES
+            if counts:
+                followers.heard(stream.address, stream.feed.ends)
+        elif stream.feed.more:
+            head, nbytes = stream.feed.unsent()
+            follower.pace.sent(stream.sent)
+            stream.sent = 0
+            room = follower.pace.room(stream.heard_ns, head, nbytes)
+            stream.is_paced, stream.room = room is not None, room or NBYTES_MAX
+
+    def _gone(self, stream: CopyStream) -> None:
         """Forget a follower whose connection is closed: it does not follow any more."""
-        self._waiting.pop(waiting, None)
-        self._node.followers.gone(waiting.fetch.address)
+        self._streams.pop(stream, None)
+        if all(each.address != stream.address for each in self._streams):
+            self._node.followers.gone(stream.address)
 
     def tick(self, now: int) -> None:
-        """Answer those for whom there is news, or whose time is over."""
-        if not self._waiting or now < self._look_at:
+        """Send followers their news, and end the connections of those that are silent."""
+        if not self._streams or now < self._look_at:
             return
-        ready = self._ready(now)
+        for each in list(self._streams):
+            each.look(now)
         spent = self._node.clock.monotonic_ns() - now
         # As in housekeeping: the dearer the look, the longer the pause.
         self._look_at = now + min(_LOOK_SHARE * spent, WAIT_NS)
-        self._answer(ready)
 
     def _news(self) -> None:
         """An OK waits for copies."""
-        if self._waiting:
-            self._answer(self._ready(self._node.clock.monotonic_ns()))
-
-    def _ready(self, now: int) -> list[_Waiting]:
-        return [each for each in self._waiting if now >= each.until_ns or self._has_news(each)]
-
-    def _has_news(self, waiting: _Waiting) -> bool:
-        assert self._source is not None
-        try:
-            return self._source.has_news(waiting.fetch)
-        except StorageError:  # which the answer says
-            return True
-
-    def _answer(self, ready: list[_Waiting]) -> None:
-        for each in ready:
-            del self._waiting[each]
-            self._complete(each)
-
-    def _complete(self, waiting: _Waiting) -> None:
-        assert self._source is not None
-        waited_ns = self._node.clock.monotonic_ns() - waiting.asked_ns
-        response = answer_to(self._source, waiting.fetch, waited_ns)
-        waiting.pace.sent(response.body_size())
-        waiting.later.complete(response)
+        now = self._node.clock.monotonic_ns()
+        for each in list(self._streams):
+            each.news(now)
 
     def _source_for(self, fetch: Fetch) -> Source:
         """The source for a follower that may have it. ApiError 409 or 500."""
@@ -323,34 +312,18 @@ class Primary:
         follower = self.followers.get(fetch.address)
         if follower is None:
             follower = self.followers[fetch.address] = Follower(fetch.address, Pace())
-        self._measure(follower, fetch)
+        follower.asked_ns = self._node.clock.monotonic_ns()
         return follower
 
-    def _measure(self, follower: Follower, fetch: Fetch) -> None:
-        """Note what a follower lacks, and how soon it gets how much of that."""
-        held = {each.topic: each.next for each in fetch.held}
-        logs = [(each.log, held.get(each.name, 0)) for each in self._served()]
-        follower.asked_ns = self._node.clock.monotonic_ns()
-        follower.messages = sum(
-            max(0, log.next_offset - max(next_, log.start_offset)) for log, next_ in logs
-        )
-        follower.nbytes = sum(log.bytes_from(max(next_, log.start_offset)) for log, next_ in logs)
-        head = sum(log.next_offset for log, _ in logs)
-        room = follower.pace.room(follower.asked_ns, head, follower.nbytes)
-        # Where an OK, or a SYNC_MASTER's answer, waits for copies, publishes gain by a follower
-        # that is there soon.
-        follower.room = None if self._node.followers.changed else room
-
-    def _count_copy(self, source: Source, fetch: Fetch) -> None:
-        """Tell those who wait for this follower how far it is, if it keeps as the node does what it
-        has.
-        """
-        followers = self._node.followers
-        is_fsync = self._node.broker.store.options.durability is Durability.FSYNC
-        # An OK of ``fsync`` promises stable storage at each copy that it counts.
-        if not followers.changed or not fetch.address or (is_fsync and not fetch.is_synced):
-            return
-        followers.heard(fetch.address, source.copied(fetch))
+    def _lag(self, follower: Follower) -> tuple[int, int]:
+        """The messages and the bytes that a follower lacks."""
+        messages = nbytes = 0
+        for each in self._served():
+            log = each.log
+            start = max(log.start_offset, follower.ends.get((each.name, log.id_base), 0))
+            messages += max(0, log.next_offset - start)
+            nbytes += log.bytes_from(start)
+        return messages, nbytes
 
     # --- its lease -----------------------------------------------------------------------------
 
@@ -394,13 +367,15 @@ class Primary:
         for topic in self._node.broker.topics.values():
             # Publishes and channels are refused by it as in a deletion, and nothing is deleted.
             topic.exiting = True
+        for stream in list(self._streams):
+            stream.end()
         self._turn()
         return {"role": fenced.role, "epoch": fenced.epoch}
 
     # --- figures -------------------------------------------------------------------------------
 
     def present(self) -> list[Follower]:
-        """The followers that have asked lately."""
+        """The followers that have said something lately."""
         least = self._node.clock.monotonic_ns() - GONE_NS
         return [each for each in self.followers.values() if each.asked_ns >= least]
 
@@ -416,16 +391,16 @@ class Primary:
         now = self._node.clock.monotonic_ns()
         logs = [(each.name, each.log) for each in self._served()]
         lease = self._node.lease
-        followers = [
-            {
+        followers = []
+        for each in self.present():
+            messages, nbytes = self._lag(each)
+            followers.append({
                 "address": each.address,
                 "has_all": self._node.followers.has_all(each.address, logs),
-                "lag_messages": each.messages,
-                "lag_bytes": each.nbytes,
+                "lag_messages": messages,
+                "lag_bytes": nbytes,
                 "asked_seconds_ago": round((now - each.asked_ns) / SECOND, 3),
-            }
-            for each in self.present()
-        ]
+            })  # fmt: skip
         return {
             "role": state.role,
             "epoch": state.epoch,
@@ -463,16 +438,3 @@ def fetch_of(request: Request) -> Fetch:
         return decode_fetch(request.body)
     except ReplicationError as error:
         raise ApiError(400, "INVALID_BODY", why=str(error)) from None
-
-
-def answer_to(source: Source, fetch: Fetch, waited_ns: int = 0) -> Response:
-    """The answer to a request that came ``waited_ns`` ago."""
-    try:
-        pieces = source.answer(fetch, waited_ns)
-    except StorageError:
-        return json_response({"message": "INTERNAL_ERROR"}, 500)
-    return Response(
-        200,
-        [bytes(each) if isinstance(each, bytearray) else each for each in pieces],
-        "application/octet-stream",
-    )

@@ -18,7 +18,7 @@ from penstock.broker.channels.channel import ChannelOptions
 from penstock.broker.topic import Topic
 from penstock.core.chance import SystemChance
 from penstock.core.clock import Clock
-from penstock.core.errors import PenstockError
+from penstock.core.errors import PenstockError, StorageError
 from penstock.core.settings.version import NSQ_VERSION, go_line
 from penstock.core.units import SECOND
 from penstock.net.http.server.deferred_response import deferred_response_of
@@ -35,17 +35,18 @@ from penstock.net.http.server.v1_api import (
 )
 from penstock.node.http.log_api import LogApi
 from penstock.replication.copy import Copy
+from penstock.replication.feed import Feed
 from penstock.replication.hooks import HookError
 from penstock.replication.metrics import ReplicationMetrics
 from penstock.replication.primary import (
     FETCH_BODY_MAX,
-    answer_to,
     fence_of,
     fetch_of,
     succeeded,
 )
 from penstock.replication.standby import LagError, NotWholeError, Standby
 from penstock.replication.state import Role
+from penstock.replication.stream import CopyStream
 
 EPOCHS: Final = re.compile("[0-9]{1,18}")
 
@@ -201,7 +202,7 @@ class StandbyRouter(ApiRouter):
 
     # --- between nodes -------------------------------------------------------------------------
 
-    def _fetch(self, request: Request) -> Response:
+    def _fetch(self, request: Request) -> CopyStream:
         """A fenced primary gives its successor what it has, and nobody else: another would take
         itself for a whole copy of a primary. A follower has no followers.
         """
@@ -215,7 +216,21 @@ class StandbyRouter(ApiRouter):
             raise ApiError(409, "FOLLOWER", primary=state.primary)
         if fetch.address != state.primary:
             raise succeeded("FENCED", state)
-        return answer_to(standby.source, fetch)
+        feed = Feed(standby.source, fetch)
+        stream = CopyStream(
+            feed,
+            fetch.address,
+            standby.clock,
+            standby.memory.answers,
+            heard=lambda stream: None,
+            closed=lambda stream: None,
+            is_finite=True,
+        )
+        try:
+            stream.answer(stream.heard_ns)
+        except StorageError:
+            raise ApiError(500, "INTERNAL_ERROR") from None
+        return stream
 
     def _fence(self, request: Request) -> Any:
         standby = self._standby

@@ -103,21 +103,19 @@ class TopicCopy:
         return self._nbytes_behind if self.messages_behind else 0
 
     def held(self) -> FollowerTopic:
-        """The content of the copy, for the next request."""
-        waiting = self._waiting
-        position = -1 if waiting is not None and waiting.is_complete else self._position
+        """The content of the copy, for a request."""
         return FollowerTopic(
             self.name,
             self.log.id_base,
-            self._next,
+            self.next,
             self._mark(),
             self._token,
-            position,
+            self._position,
             self.log.next_offset,
         )
 
     @property
-    def _next(self) -> int:
+    def next(self) -> int:
         """The offset to ask for: behind what was appended, even if a commit is not whole yet."""
         written = self._commit.batches if self._commit is not None else []
         return written[-1].next_offset if written else self.log.append_offset
@@ -183,12 +181,12 @@ class TopicCopy:
             # Its checksum is right, but the topic may have been made again at the primary.
             if batch.first_id != self.log.id_base + batch.first_offset:
                 raise ReplicationError(f"{self.name}: a batch of another log")
-            if batch.first_offset >= self._next:
+            if batch.first_offset >= self.next:
                 if batch.queue and self._firsts is None and isinstance(self.queues, OneQueue):
                     self._firsts = {0: self.log.start_offset}  # it was one queue up to here
                 yield batch
             # The primary cuts no batch, so its log is another one than was compared.
-            elif batch.next_offset > self._next:
+            elif batch.next_offset > self.next:
                 raise ReplicationError(f"{self.name}: a batch that begins within another one")
 
     def _append(self, run: list[Batch]) -> None:
@@ -202,10 +200,10 @@ class TopicCopy:
                 self._pass_gap(batch.first_offset)
             # As ``Topic.begin_commit``: a crash leaves all of the commit or none.
             self._commit = self.log.begin_append(batch.nbytes)
-        elif batch.first_offset != self._next:
+        elif batch.first_offset != self.next:
             # Of a commit all comes, or nothing stays: it is asked for again from its start.
             self.cancel_commit()
-            raise ReplicationError(f"{self.name}: a commit with a hole, at offset {self._next}")
+            raise ReplicationError(f"{self.name}: a commit with a hole, at offset {self.next}")
         try:
             self._commit.write(batch)
             if not batch.goes_on:

@@ -21,7 +21,13 @@ from penstock.cluster.blocking import Daemon
 from penstock.testing.daemons import Daemon as Nsqd
 from penstock.testing.daemons import run_nsqd, run_nsqlookupd
 from tests.copies import ask, cut_relay, publish, until, until_copied
+from tests.forwarding import wait_until
 from tests.unit.cli.nodes_at_work import Commands
+
+
+def end(daemon: Nsqd) -> int:
+    """The end of the log of topic t, as readers see it."""
+    return int(ask(daemon, "GET", "/log/offsets?topic=t")[1]["queues"][0]["end"])
 
 
 @contextmanager
@@ -350,3 +356,43 @@ def test_a_node_that_tells_no_numbers(command: Commands) -> None:
     assert (done.code, done.err) == (0, "")
     assert done.out.endswith("how many messages are not here is not known\n"
                              "it takes publishes now\n")  # fmt: skip
+
+
+def test_an_ok_waits_for_as_many_copies_as_are_wanted_and_the_one_with_most_is_promoted(
+    command: Commands,
+) -> None:
+    """One of two copies stands still: then an OK at 2 is refused, and one at 1 waits for the other,
+    which is promoted of both.
+    """
+    two, one = "--replicas-acked=2", "--replicas-acked=1"
+    with (
+        run_nsqd(two, "--replicas-timeout=2s") as a,
+        run_nsqd(f"--follow={a.http}") as b,
+        run_nsqd(f"--follow={a.http}") as c,
+    ):
+        wait_until(lambda: ask(a, "POST", "/pub?topic=t", b"both")[0] == 200, a.log)
+        assert min(end(b), end(c)) >= 1, "both have it by now"
+        os.kill(c.pid, signal.SIGSTOP)
+        try:
+            status, answer = ask(a, "POST", "/pub?topic=t", b"one has it")
+            assert (status, answer["message"]) == (503, "NOT_COPIED")
+            a.flags[a.flags.index(two)] = one
+            a.restart()
+            wait_until(lambda: ask(a, "POST", "/pub?topic=t", b"one again")[0] == 200, a.log)
+            count = end(b)
+            assert count >= 2, "the message that was refused may be there"
+            a.kill()
+        finally:
+            os.kill(c.pid, signal.SIGCONT)
+        until(b, error=f"{a.http} cannot be reached: connection refused")
+        until(c, error=f"{a.http} cannot be reached: connection refused")
+        done = command("promote", a.http, c.http, b.http)
+        assert done.code == 0, done.err
+        assert f"{c.http} has {end(c)} message" in done.out
+        assert end(c) < count
+        assert f"{b.http} has {count} messages\n" in done.out
+        assert f"{b.http} is primary in epoch 2" in done.out
+        assert end(b) == count
+        refused = command("promote", a.http, b.http)
+        assert refused.code == 1
+        assert "none of these nodes is a follower that answers" in refused.err

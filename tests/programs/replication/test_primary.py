@@ -21,16 +21,25 @@ from penstock.nsq.nsqd.data_path import open_node
 from penstock.nsq.nsqd.nsqd_options import NsqdOptions
 from penstock.replication.copy import Copy
 from penstock.replication.feed import NBYTES_MAX
-from penstock.replication.messages import Fetch, encode_fetch
+from penstock.replication.messages import (
+    VERSION,
+    Fetch,
+    Hello,
+    decode_parts,
+    encode_ack,
+    encode_fetch,
+)
 from penstock.replication.pace import WINDOW_NS
-from penstock.replication.peer import Fence, Peer, PeerError, address_of
+from penstock.replication.peer import Fence, Peer, PeerError, PeerStream, address_of
 from penstock.replication.port import ReplicationPort
 from penstock.replication.primary import Primary
 from penstock.replication.secret import Secret
 from penstock.replication.state import ReplicationState, write_state
+from penstock.replication.stream import AHEAD
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.messages import properties
+from penstock.storage.batch import Buffer
 from penstock.storage.durability import Durability
 from penstock.storage.files.disk import OsDisk
 from penstock.storage.log import LogOptions
@@ -52,29 +61,63 @@ class Follower:
 
     def __init__(self, nsqd: Running, folder: Path, history: str = "", epoch: int = 0) -> None:
         folder.mkdir()
-        self.nsqd = nsqd
+        self.peer = Peer(address_of(nsqd.nsqd.options, nsqd.nsqd.ports), NsqdOptions(), Secret())
         self.copy = Copy(Store(OsDisk(), str(folder), LogOptions()))
         self.history, self.epoch = history, epoch
+        self.stream: PeerStream | None = None
 
-    async def ask(self) -> tuple[int, bytes]:
-        fetch = self.copy.request(self.history, self.epoch, NBYTES_MAX, "127.0.0.1:1")
-        return await self.nsqd.post("/replication/fetch", encode_fetch(fetch))
+    async def next(self) -> Buffer:
+        """The next answer, of a new stream if there is none. Raises PeerError."""
+        try:
+            if self.stream is None:
+                fetch = self.copy.request(self.history, self.epoch, NBYTES_MAX, "127.0.0.1:1")
+                self.stream = await self.peer.stream(
+                    "/replication/fetch", encode_fetch(fetch), TIMEOUT_S
+                )
+            return await self.stream.next(TIMEOUT_S)
+        except PeerError:
+            self.leave()
+            raise
+
+    def leave(self) -> None:
+        if self.stream is not None:
+            self.stream.close()
+        self.stream = None
+
+    async def refusal(self) -> str:
+        """The code with which a new stream is refused."""
+        self.leave()
+        with pytest.raises(PeerError) as refused:
+            await self.next()
+        return refused.value.code
 
     async def follow(self) -> int:
-        """Ask and take; the bytes of the answer."""
-        status, body = await self.ask()
-        assert status == 200, body
-        hello = self.copy.take(body)
+        """Take an answer and say so; the bytes of the answer."""
+        answer = await self.next()
+        hello = self.copy.take(answer)
         if hello is not None:
             self.history, self.epoch = hello.history, hello.epoch
             self.copy.begin_run(hello)
-        return len(body)
+            self.leave()
+        elif self.stream is not None:
+            self.stream.say(encode_ack(self.copy.acknowledge()))
+        return len(answer)
+
+    async def go_on(self) -> None:
+        """Follow until that fails."""
+        while True:
+            await self.follow()
 
     async def until_whole(self) -> None:
         async with asyncio.timeout(4 * TIMEOUT_S):
             await self.follow()
             while not self.copy.is_whole:
                 await self.follow()
+
+    async def close(self) -> None:
+        self.leave()
+        await self.peer.close()
+        self.copy.close()
 
 
 async def test_a_request_waits_for_news_and_gets_it(nsqd: Running, tmp_path: Path) -> None:
@@ -88,22 +131,21 @@ async def test_a_request_waits_for_news_and_gets_it(nsqd: Running, tmp_path: Pat
     [shown] = (await nsqd.json("/replication"))["followers"]
     assert shown["address"] == "127.0.0.1:1"
     assert shown["lag_messages"] <= 1
-    follower.copy.close()
+    await follower.close()
 
 
 async def test_strangers_are_refused(nsqd: Running, tmp_path: Path) -> None:
     await nsqd.publish("t", b"1")
     follower = Follower(nsqd, tmp_path / "copy")
     await follower.until_whole()
-    follower.copy.close()
+    await follower.close()
     for name, history, epoch, code in (
         ("a", "another", 1, "OTHER_HISTORY"),
         ("b", follower.history, 9, "LOWER_EPOCH"),
     ):
         stranger = Follower(nsqd, tmp_path / name, history, epoch)
-        status, body = await stranger.ask()
-        assert (status, json.loads(body)["message"]) == (409, code)
-        stranger.copy.close()
+        assert await stranger.refusal() == code
+        await stranger.close()
     assert (await nsqd.post("/replication/fetch", b"no request"))[0] == 400
 
 
@@ -111,9 +153,9 @@ async def test_a_secret_is_asked_for_where_there_is_one(start: Start, tmp_path: 
     (tmp_path / "secret").write_text("correct-horse-battery")
     nsqd = await start(replication_secret_file=str(tmp_path / "secret"))
     follower = Follower(nsqd, tmp_path / "copy")
-    assert (await follower.ask())[0] == 403
+    assert await follower.refusal() == "REPLICATION_SECRET_REQUIRED"
     assert (await nsqd.post("/replication/fence", b"{}"))[0] == 403
-    follower.copy.close()
+    await follower.close()
 
 
 async def test_a_follower_that_could_not_be_noted_is_noted_later(
@@ -126,12 +168,11 @@ async def test_a_follower_that_could_not_be_noted_is_noted_later(
     follower = Follower(nsqd, tmp_path / "copy")
     await follower.follow()
     disk.fail("replace", within="replication.json")
-    status, body = await follower.ask()
-    assert (status, json.loads(body)["message"]) == (500, "INTERNAL_ERROR")
+    assert await follower.refusal() == "INTERNAL_ERROR"
     await follower.until_whole()
     written = json.loads(disk.content("/data/replication.json"))
     assert written["followers"] == ["127.0.0.1:1"]
-    follower.copy.close()
+    await follower.close()
 
 
 async def test_small_files_that_cannot_be_read_are_no_news_that_is_lost(
@@ -147,19 +188,19 @@ async def test_small_files_that_cannot_be_read_are_no_news_that_is_lost(
     await follower.follow()
     disk.fail("list", within="config", times=-1)
     for _ in range(2):
-        assert (await follower.ask())[0] == 500
+        assert await follower.refusal() == "INTERNAL_ERROR"
     disk.heal()
     await follower.until_whole()
     assert follower.copy.store.read_file("nsqd.dat") is not None
     disk.fail("list", within="config", times=-1)
     async with asyncio.timeout(TIMEOUT_S):
-        while (asked := await follower.ask())[0] == 200:  # the journal may have grown meanwhile
-            follower.copy.take(asked[1])
-    assert asked[0] == 500
+        with pytest.raises(PeerError, match="has closed the connection"):
+            await follower.go_on()  # the small files were read a moment ago
+    assert await follower.refusal() == "INTERNAL_ERROR"
     assert "housekeeping failed" not in caplog.text
     disk.heal()
     await follower.until_whole()
-    follower.copy.close()
+    await follower.close()
 
 
 async def test_a_node_ends_that_could_not_write_down_that_it_was_heard(
@@ -187,9 +228,8 @@ async def test_a_node_ends_that_could_not_write_down_that_it_was_heard(
 async def test_what_is_only_in_memory_is_not_copied(start: Start, tmp_path: Path) -> None:
     nsqd = await start(durability=Durability.MEMORY)
     follower = Follower(nsqd, tmp_path / "copy")
-    status, body = await follower.ask()
-    assert (status, json.loads(body)["message"]) == (409, "DURABILITY_MEMORY_IS_NOT_COPIED")
-    follower.copy.close()
+    assert await follower.refusal() == "DURABILITY_MEMORY_IS_NOT_COPIED"
+    await follower.close()
 
 
 async def test_a_fence_of_a_higher_epoch_ends_publishing_at_once(
@@ -211,13 +251,14 @@ async def test_a_fence_of_a_higher_epoch_ends_publishing_at_once(
     assert not turned
     assert (await fence())[0] == 200
     assert turned == [True]
-    status, body = await follower.ask()
-    assert (status, json.loads(body)["message"]) == (503, "STEPPING_BACK"), "its end is to come"
+    with pytest.raises(PeerError, match="has closed the connection"):
+        await follower.go_on()
+    assert await follower.refusal() == "STEPPING_BACK", "its end is to come"
     client = await nsqd.connect()
     assert "exiting" in await client.error(pub("t", b"2"))
     written = json.loads((Path(nsqd.nsqd.options.data_path) / "replication.json").read_bytes())
     assert (written["role"], written["epoch"], written["fenced_epoch"]) == ("fenced", 1, 2)
-    follower.copy.close()
+    await follower.close()
 
 
 async def go_on(clock: FakeClock) -> None:
@@ -235,20 +276,22 @@ async def test_a_follower_that_is_behind_is_answered_gently_while_many_publish(
     nsqd = await start(clock)
     if is_waited_for:  # by the sends of a SYNC_MASTER, say
         nsqd.nsqd.node.followers.changed.append(lambda: None)
-    for _ in range(80):
+    for _ in range(160):
         await nsqd.publish("t", bytes(MIB // 8))
     follower = Follower(nsqd, tmp_path / "copy")
     await follower.follow()
     full = await follower.follow()
-    clock.advance(WINDOW_NS)
     await nsqd.publish("t", *[b"x"] * 5000)
+    clock.advance(WINDOW_NS)
+    for _ in range(AHEAD):  # these were sent before
+        await follower.follow()
     gentle = await follower.follow()
     assert (gentle < full / 2) is not is_waited_for
     going = asyncio.create_task(go_on(clock))
     await follower.until_whole()
     going.cancel()
-    assert follower.copy.topics["t"].log.next_offset == 5080
-    follower.copy.close()
+    assert follower.copy.topics["t"].log.next_offset == 5160
+    await follower.close()
 
 
 # --- Publishes whose OK waits for copies, at real nodes ------------------------------------------
@@ -466,7 +509,7 @@ async def test_it_answers_copies_and_nobody_else(port: tuple[NsqdOptions, Ports]
     address = address_of(options, ports)
     assert address == f"127.0.0.1:{ports.replication}"
     assert ports.http == 0
-    fetch = encode_fetch(Fetch(1, 1, "", 0, "", [], {}, 1, hurry=True))
+    fetch = encode_fetch(Fetch(VERSION, 1, "", 0, "", [], {}, 1))
     stranger, known = (
         Peer(address, options, each)
         for each in (Secret(), Secret.of(options.replication_secret_file))
@@ -474,8 +517,9 @@ async def test_it_answers_copies_and_nobody_else(port: tuple[NsqdOptions, Ports]
     try:
         assert (await known.status(30)).role == "primary"
         with pytest.raises(PeerError, match="REPLICATION_SECRET_REQUIRED"):
-            await stranger.post("/replication/fetch", fetch, 30)
-        assert await known.post("/replication/fetch", fetch, 30)
+            await (await stranger.stream("/replication/fetch", fetch, 30)).next(30)
+        hello = await (await known.stream("/replication/fetch", fetch, 30)).next(30)
+        assert isinstance(next(decode_parts(hello)).head, Hello)
         info = json.loads(await stranger._ask("GET", "/info", b"", 30))
         assert (info["http_port"], info["broadcast_address"]) == (ports.replication, "127.0.0.1")
         stats = json.loads(await stranger._ask("GET", "/stats?format=json", b"", 30))

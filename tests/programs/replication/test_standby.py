@@ -15,8 +15,9 @@ import pytest
 from penstock.core.errors import DiskFullError
 from penstock.net.http.client.once import request
 from penstock.nsq.nsqd.tcp.refusal_port import RefusalPort
-from penstock.replication.messages import decode_fetch, encode_fetch
-from penstock.replication.peer import Fence
+from penstock.replication.copy import Copy
+from penstock.replication.messages import encode_ack, encode_fetch
+from penstock.replication.peer import Fence, Peer, PeerError, PeerStream
 from penstock.replication.secret import Secret
 from penstock.replication.standby import Standby
 from penstock.replication.standby_api import serve
@@ -193,6 +194,15 @@ def test_nodes_know_each_other_by_certificate_and_secret(tmp_path: Path) -> None
 # --- The HTTP of a fenced node, which hands over what it has -------------------------------------
 
 
+async def take_all(copy: Copy, stream: PeerStream) -> None:
+    """Take and acknowledge the answers of a stream until it ends."""
+    while True:
+        hello = copy.take(await stream.next(30))
+        if hello is not None:
+            copy.begin_run(hello)
+        stream.say(encode_ack(copy.acknowledge()))
+
+
 async def test_a_fenced_node_gives_all_it_has_and_counts_what_only_it_has(
     start: Start, tmp_path: Path
 ) -> None:
@@ -224,12 +234,13 @@ async def test_a_fenced_node_gives_all_it_has_and_counts_what_only_it_has(
         status, body = await ask("POST", "/replication/fetch", stranger)
         assert (status, json.loads(body)) == (
             409, {"message": "FENCED", "epoch": 2, "primary": "b:1"})  # fmt: skip
-        for _ in range(4):
+        peer = Peer(f"127.0.0.1:{standby.ports.http}", options(tmp_path), Secret())
+        for _ in range(2):
             fetch = encode_fetch(copy.request("h", 1, 1 << 20, "b:1"))
-            hello = copy.take((await ask("POST", "/replication/fetch", fetch))[1])
-            if hello is not None:
-                copy.begin_run(hello)
-        assert decode_fetch(fetch).run
+            stream = await peer.stream("/replication/fetch", fetch, 30)
+            with pytest.raises(PeerError, match="has closed the connection"):
+                await take_all(copy, stream)  # until nothing is left
+        await peer.close()
         assert copy.is_whole
         assert copy.topics["t"].log.next_offset == 3
         assert b'"paused":true' in (copy.store.read_file("nsqd.dat") or b"")

@@ -94,7 +94,6 @@ def test_one_line(command: Commands, words: tuple[str, ...], said: str) -> None:
         (("backup", "to"), "say what to back up: --data-path"),
         (("doctor", "--repair"), "--repair and --accept-damage need the --data-path "),
         (("promote",), "say which follower: penstock promote HOST:PORT"),
-        (("promote", "h:1", "--nsqd-http-address=h:2"), "one follower is promoted: "),
         (("pipeline", "sql", "--timeout=x", "select 1"), "--timeout x: "),
     ],
 )

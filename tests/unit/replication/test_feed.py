@@ -58,7 +58,7 @@ def test_an_answer_has_about_as_many_bytes_as_asked_for_and_says_that_there_are_
     assert isinstance(batches.head, Batches)
     assert (batches.head.start, batches.head.end) == (0, 20)
     assert batches.head.nbytes_left > 15_000
-    assert parts[-1].head == End(HELLO.run, 3, True)
+    assert parts[-1].head == End(HELLO.run, 2, True)
 
 
 @pytest.mark.parametrize("nbytes", [*range(2000, 3200, 100), 20_000])
@@ -159,7 +159,7 @@ def test_a_request_with_places_where_nothing_is_gets_an_answer() -> None:
 
 
 FETCH = Fetch(
-    VERSION, 3, "h", 1, "run", [FollowerTopic("t", 7, 2, 9, "0", 40)], {"a": 1}, 100, False, "h:1"
+    VERSION, 3, "h", 1, "run", [FollowerTopic("t", 7, 2, 9, "0", 40)], {"a": 1}, 100, "h:1"
 )
 ANSWER = b"".join([
     *encode_part(Batches("t", 7, 0, 2, 0), b"abc", memoryview(b"def")),
@@ -172,7 +172,7 @@ def test_a_request_comes_as_it_was_sent() -> None:
 
 
 def test_another_version_and_another_thing_are_refused_with_the_reason() -> None:
-    later = encode_fetch(Fetch(VERSION + 1, 1, "", 0, "", [], None, 1, True))
+    later = encode_fetch(Fetch(VERSION + 1, 1, "", 0, "", [], {}, 1))
     with pytest.raises(ReplicationError, match="another version of Penstock"):
         decode_fetch(later)
     with pytest.raises(ReplicationError, match="no request of a follower"):

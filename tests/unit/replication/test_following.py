@@ -11,10 +11,17 @@ import pytest
 
 from penstock.core.errors import DiskFullError
 from penstock.replication.copy import Copy
-from penstock.replication.feed import Source
+from penstock.replication.feed import Feed, Source
 from penstock.replication.following import BEHIND_NS, Pulling
 from penstock.replication.lag import FRESH_NS
-from penstock.replication.messages import Hello, ReplicationError, decode_fetch
+from penstock.replication.messages import (
+    Fetch,
+    Frames,
+    Hello,
+    ReplicationError,
+    decode_ack,
+    decode_fetch,
+)
 from penstock.replication.peer import Peer, PeerError
 from penstock.replication.state import ReplicationState
 from penstock.storage.durability import Durability
@@ -37,14 +44,44 @@ class Other:
         self.takes_ns = 0
         """The time that its answers are on the way."""
 
-    async def post(self, target: str, body: bytes, seconds: float) -> bytes:
+    async def stream(self, target: str, body: bytes, seconds: float) -> Stream:
         assert target == "/replication/fetch"
         await asyncio.sleep(0)
         if self.error is not None:
             raise self.error
-        answer = b"".join(self.primary.source.answer(decode_fetch(body)))
-        self.clock.advance(self.takes_ns)
+        return Stream(self, decode_fetch(body))
+
+
+class Stream:
+    """The connection to a run of the primary, with which it ends."""
+
+    def __init__(self, other: Other, fetch: Fetch) -> None:
+        self.other, self.source = other, other.primary.source
+        self.feed = Feed(self.source, fetch)
+        self.heard_ns = other.clock.monotonic_ns()
+
+    @property
+    def has_ended(self) -> bool:
+        return self.source is not self.other.primary.source
+
+    async def next(self, seconds: float) -> bytes:
+        await asyncio.sleep(0)
+        if self.other.error is not None:
+            raise self.other.error
+        if self.has_ended:
+            raise PeerError("a:4151 has closed the connection")
+        clock = self.other.clock
+        answer = b"".join(self.feed.answer(clock.monotonic_ns() - self.heard_ns))
+        clock.advance(self.other.takes_ns)
         return answer
+
+    def say(self, data: bytes) -> None:
+        [frame] = Frames(1000).feed(data)
+        self.feed.acknowledge(decode_ack(frame))
+        self.heard_ns = self.other.clock.monotonic_ns()
+
+    def close(self) -> None:
+        self.feed.more = False
 
 
 class Story:

@@ -47,7 +47,7 @@ def answers(data: bytes) -> None:
 
 
 _FETCH = Fetch(
-    VERSION, 1, "h", 1, "r", [FollowerTopic("t", 7, 2, 9, "0", 40)], {"a": 1}, 100, True, "b:1"
+    VERSION, 1, "h", 1, "r", [FollowerTopic("t", 7, 2, 9, "0", 40)], {"a": 1}, 100, "b:1"
 )
 _END = b"".join(map(bytes, encode_part(End("r", 1, False))))
 

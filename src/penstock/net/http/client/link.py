@@ -52,6 +52,11 @@ class HttpLink(asyncio.Protocol):
             if not reader.reusable:
                 self.abort()
 
+    def send(self, data: bytes) -> None:
+        """Send more behind a request whose answer goes on; of a closed connection nothing."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(data)
+
     def abort(self) -> None:
         """Close it at once."""
         if self._transport is not None:

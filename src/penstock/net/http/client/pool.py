@@ -82,7 +82,7 @@ class HttpPool:
             except (EOFError, OSError):
                 if reader.began or not may_repeat:
                     raise
-        link = await self._connect(origin)
+        link = await self.connect(origin)
         reader = new_reader()
         await link.ask(request, reader)
         self._keep(origin, link)
@@ -96,7 +96,8 @@ class HttpPool:
         # A pass of the loop, in which the transports tell their protocols that they are gone.
         await asyncio.sleep(0)
 
-    async def _connect(self, origin: Origin) -> HttpLink:
+    async def connect(self, origin: Origin) -> HttpLink:
+        """A new connection, which is not kept. Raises ConnectError."""
         tls = self._tls() if origin.is_secure else None
         try:
             link = await open_link(

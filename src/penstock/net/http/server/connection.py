@@ -109,6 +109,9 @@ class Connection(lane.Requests, asyncio.Protocol):
             self._stream.lost()
 
     def parse(self, data: bytes) -> None:
+        if self._stream is not None:
+            self._stream.received(data)
+            return
         reader = self.reader
         reader.feed(data)
         if not reader.unfinished and not self._has_body:
@@ -146,9 +149,10 @@ class Connection(lane.Requests, asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self._write_blocked = True
-        self._pause_if_needed()
-        if self._stream is not None:
+        if self._stream is not None:  # whose client is heard all the same
             self._stream.pause()
+            return
+        self._pause_if_needed()
 
     def resume_writing(self) -> None:
         self._write_blocked = False

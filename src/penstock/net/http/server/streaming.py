@@ -56,6 +56,9 @@ class StreamingResponse(Response):
         self._early.clear()
         self._transport = transport
 
+    def received(self, data: bytes) -> None:
+        """The connection's turn: the client says something behind its request, which few hear."""
+
     def pause(self) -> None:
         """The connection's turn: the client is slow, and more would have to wait."""
 
