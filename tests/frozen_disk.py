@@ -62,3 +62,11 @@ def asked(port: int, method: str, path: str, body: bytes = b"") -> tuple[int, by
     data = response.read()
     connection.close()
     return response.status, data, time.monotonic() - began
+
+
+def until_healthy(port: int) -> None:
+    """Wait until the daemon has seen that the disk answers again."""
+    deadline = time.monotonic() + 60
+    while (answer := asked(port, "GET", "/ping"))[:2] != (200, b"OK"):
+        assert time.monotonic() < deadline, answer
+        time.sleep(0.01)

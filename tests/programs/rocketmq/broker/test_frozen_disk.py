@@ -12,7 +12,7 @@ import pytest
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.testing.daemons import MqBroker, run_mqbroker, run_mqnamesrv
 from tests import frozen_disk
-from tests.frozen_disk import FROZEN_S, asked, frozen
+from tests.frozen_disk import FROZEN_S, asked, frozen, until_healthy
 from tests.programs.rocketmq.broker.asking import pull, send, send_fields
 from tests.unit.rocketmq.broker.peers import heartbeat
 from tools.harness.ports import unused_address
@@ -88,7 +88,7 @@ def test_sends_wait_and_pulls_and_heartbeats_go_on(
         assert new.code != ResponseCode.SUCCESS
         assert time.monotonic() - began < FROZEN_S, "while it is frozen"
     assert producer.answer_to(waiting).code == ResponseCode.SUCCESS
-    assert asked(port, "GET", "/ping")[:2] == (200, b"OK")
+    until_healthy(port)
     broker.kill()
     broker.start()
     _, messages = pull(connect(broker), "T", 0, 0)

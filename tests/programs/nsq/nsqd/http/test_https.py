@@ -98,6 +98,7 @@ async def test_where_tls_is_required_plain_http_only_says_so(
         assert answer.headers["content-type"] == "application/json; charset=utf-8"
         assert answer.headers["x-nsq-content-type"] == "nsq; version=1.0"
     assert not nsqd.nsqd.node.broker.topics
+    assert not nsqd.nsqd.node.stand_in.listeners, "nor does one that stands in for the loop"
     url = f"https://localhost:{daemon.https}/config/tls_required"
     assert (await request("GET", url, TIMEOUT_S, tls=certificates.context())).body == b"2"
 
