@@ -12,10 +12,11 @@ import pytest
 
 from penstock.broker.topic import Topic
 from penstock.core.errors import OffsetOutOfRangeError
+from penstock.core.units import SECOND
 from penstock.net.http.server.service import Request
 from penstock.net.http.server.v1_api import ApiError, Query
 from penstock.node.dialect import LogView
-from penstock.node.http.api_arguments import number, out_of_range
+from penstock.node.http.api_arguments import duration_ns, number, out_of_range
 from penstock.node.http.log_views import NSQ_VIEW, queue_named, view_for
 from penstock.node.http.many_topics import TOPICS_MAX, change_each, names_in, offsets_in
 
@@ -167,3 +168,11 @@ async def test_others_have_their_turn_between_many_topics() -> None:
     names = [f"t{number}" for number in range(60)]
     await asyncio.gather(change_each(names, change, write_down), other())
     assert seen == [*names[:49], "other", *names[49:]]
+
+
+def test_a_duration_is_in_nanoseconds_and_named_when_it_is_wrong() -> None:
+    assert duration_ns("since", "1h30m") == 90 * 60 * SECOND
+    for wrong in ("-1s", "soon", ""):
+        with pytest.raises(ApiError) as refused:
+            duration_ns("retention_time", wrong)
+        assert (refused.value.status, refused.value.code) == (400, "INVALID_ARG_RETENTION_TIME")
