@@ -75,7 +75,7 @@ class CopyStream(StreamingResponse):
         self._has_news = self._blocked = self._ended = False
 
     def push(self, now: int, *, is_tick: bool = False) -> None:
-        """Send what is known to be new, or with a tick looked for, as far as there is room."""
+        """Send what is known to be new, and with a tick look whether anything is."""
         while not (self._blocked or self._ended) and len(self._sizes) < AHEAD:
             is_behind = self.feed.more
             if is_behind and self.is_paced and not is_tick:
