@@ -80,7 +80,7 @@ class CopyStream(StreamingResponse):
             is_behind = self.feed.more
             if is_behind and self.is_paced and not is_tick:
                 return
-            if not self._share.budget.has_room(self.room):
+            if is_behind and not self._share.budget.has_room(self.room):
                 return  # until the next tick
             try:
                 if not (is_behind or self._has_news or (is_tick and self._is_due(now))):
