@@ -225,7 +225,9 @@ class Primary:
 
     def _gone(self, stream: CopyStream) -> None:
         """Forget a follower whose connection is closed: it does not follow any more."""
-        self._streams.pop(stream, None)
+        if stream not in self._streams:
+            return
+        del self._streams[stream]
         if all(each.address != stream.address for each in self._streams):
             self._node.followers.gone(stream.address)
 
@@ -367,7 +369,9 @@ class Primary:
         for topic in self._node.broker.topics.values():
             # Publishes and channels are refused by it as in a deletion, and nothing is deleted.
             topic.exiting = True
-        for stream in list(self._streams):
+        # Not as if they were gone: that may let waiting publishes go on without them.
+        streams, self._streams = self._streams, {}
+        for stream in streams:
             stream.end()
         self._turn()
         return {"role": fenced.role, "epoch": fenced.epoch}

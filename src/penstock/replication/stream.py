@@ -75,12 +75,12 @@ class CopyStream(StreamingResponse):
         self._has_news = self._blocked = self._ended = False
 
     def push(self, now: int, *, is_tick: bool = False) -> None:
-        """Send what is known to be new, or with a tick looked for, as far as there is room."""
+        """Send what is known to be new, and with a tick look whether anything is."""
         while not (self._blocked or self._ended) and len(self._sizes) < AHEAD:
             is_behind = self.feed.more
             if is_behind and self.is_paced and not is_tick:
                 return
-            if not self._share.budget.has_room(self.room):
+            if is_behind and not self._share.budget.has_room(self.room):
                 return  # until the next tick
             try:
                 if not (is_behind or self._has_news or (is_tick and self._is_due(now))):

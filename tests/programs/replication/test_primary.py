@@ -9,6 +9,7 @@ import signal
 import socket
 import time
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -530,3 +531,56 @@ async def test_it_answers_copies_and_nobody_else(port: tuple[NsqdOptions, Ports]
     finally:
         await stranger.close()
         await known.close()
+
+
+@asynccontextmanager
+async def answering(said: bytes) -> AsyncIterator[Peer]:
+    """A node that says this to a request, and then nothing."""
+    over = asyncio.Event()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(said)
+        with suppress(ConnectionError):
+            await reader.read()
+        writer.close()
+        over.set()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        peer = Peer(join_host_port(*server.sockets[0].getsockname()), NsqdOptions(), Secret())
+        yield peer
+        await peer.close()
+        await over.wait()
+
+
+STREAM = b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("said", "count", "error"),
+    [
+        (STREAM, 0, "does not answer"),
+        (STREAM + b"\3\0\0\0abc\3\0\0\0de", 1, "does not answer"),
+        (STREAM + b"\xff\xff\xff\xff", 0, "a message of 4294967295 bytes"),
+        (STREAM + b"\1\0\0\0x" * 9, 9, "sends more than may be on its way"),
+        (b"SSH-2.0-x\r\n", 0, "does not speak HTTP"),
+        (b"HTTP/1.1 503 Busy\r\nContent-Length: 2\r\n\r\n{}", 0, "refuses: 503"),
+    ],
+)
+async def test_answers_that_do_not_come_as_they_should_end_their_stream(
+    said: bytes, count: int, error: str
+) -> None:
+    async with answering(said) as peer:
+        stream = await peer.stream("/replication/fetch", b"", TIMEOUT_S)
+        for _ in range(count):
+            assert len(await stream.next(TIMEOUT_S)) in (1, 3)
+        with pytest.raises(PeerError, match=error):
+            await stream.next(0.1 if error == "does not answer" else TIMEOUT_S)
+        stream.close()
+
+
+async def test_a_follower_of_another_version_is_told_the_remedy(nsqd: Running) -> None:
+    fetch = Fetch(VERSION - 1, 1, "", 0, "", [], {}, 1)
+    status, body = await nsqd.post("/replication/fetch", encode_fetch(fetch))
+    assert status == 400
+    assert "run the same version at both nodes" in json.loads(body)["why"]

@@ -110,7 +110,7 @@ class Vitals:
         return [line for check in self.checks for line in check()]
 
     def now(self, path: str) -> Response | None:
-        """The page at a path, made in one go in any thread; None if it is no page of these.
+        """The page at a path, made in one go in any thread; None for other paths.
 
         Raises RuntimeError if what it shows is changed meanwhile.
         """
