@@ -160,8 +160,9 @@ class Commits:
         if self.is_idle:
             self._at_once_left -= 1
             self._commit_topic(topic, self._clock.monotonic_ns())
-            # Its producer waits for the OK and publishes again at once.
-            self._wakefulness.extend()
+            # Its producer publishes again once it has its OK.
+            if self._replicas is None or not self._replicas.waits:
+                self._wakefulness.extend()
             return
         self._dirty[topic] = None
         if self._read is not None:
@@ -302,6 +303,8 @@ class Commits:
         topic.show(end)
         arrived = topic.log.next_offset - start
         _answer(topic, arrived, outcomes, None, self._clock.monotonic_ns())
+        if self._at_once_left:
+            self._wakefulness.extend()
 
     def _sync_if_due(self, topic: Topic, now: int) -> None:
         syncs = self._syncs[topic]
