@@ -283,12 +283,13 @@ class _Answer:
         if first == end and not is_new and not is_overtaken:
             return
         raw = log.read_raw(first, self._room, for_copy=True)
-        left = max(0, log.bytes_from(first) - sum(map(len, raw)))
-        firsts = queues.firsts if queues is not None and first == start else None
-        self._add(Batches(served.name, sent.log, start, end, left, firsts), *raw)
         # Not told by the room, which the next batch may be too large for.
         sent.next = _end_of(raw[-1]) if raw else end
-        self.more = self.more or sent.next < end
+        is_rest = sent.next < end
+        left = max(0, log.bytes_from(first) - sum(map(len, raw))) if is_rest else 0
+        firsts = queues.firsts if queues is not None and first == start else None
+        self._add(Batches(served.name, sent.log, start, end, left, firsts), *raw)
+        self.more = self.more or is_rest
         if is_overtaken:  # the follower begins the topic again, and has no journal of it
             sent.token, sent.position, sent.refers_to = "", 0, 0
             self.more = True

@@ -92,6 +92,19 @@ async def test_a_publish_is_told_and_seen_when_the_copy_has_it() -> None:
     assert scene.replicas.figures()["messages_waiting"] == 0
 
 
+async def test_one_that_is_committed_at_once_waits_for_its_copy_too() -> None:
+    scene = Scene()
+    scene.heard("b", 0)
+    scene.commits.publish(scene.topic, Bodies.single(b"1"), 0, lambda _: None)
+    await asyncio.sleep(0)  # the end of a pass that few have shared
+    assert scene.commits.is_idle
+    told: list[StorageError | None] = []
+    scene.commits.publish(scene.topic, Bodies.single(b"2"), 0, told.append)
+    assert (told, scene.log.append_offset, scene.log.next_offset) == ([], 2, 0)
+    scene.heard("b", 2)
+    assert (told, scene.log.next_offset) == ([None], 2)
+
+
 async def test_as_many_copies_as_are_wanted_have_it() -> None:
     scene = Scene(acked=2)
     for address in ("b", "c", "d"):
