@@ -139,6 +139,16 @@ DIFFERENCES = (
         cases=((CLI, "config-toml-bad"),),
     ),
     Difference(
+        "The error of a wrong value in a configuration file ends with the option's name in the file "
+        "and the form of its value.",
+        cases=(
+            (CLI, "config-duration-bad"),
+            (CLI, "config-duration-float"),
+            (CLI, "config-int-bad"),
+            (CLI, "config-int-float"),
+        ),
+    ),
+    Difference(
         "`/stats` lists every topic of `pub_counts`; Go's nsqd shows one of them.",
         tests=("programs/nsq/nsqd/test_stats.py::test_counts",),
     ),
