@@ -6,10 +6,10 @@ as a disk that is well answers in microseconds. When that takes longer than ``PA
 goes on: the write counts as failed, and what it leaves behind the end of the file is cut off by the
 thread. Until then whatever would touch the disk is refused with a DiskHangsError.
 
-The way to the thread and back takes as long as a publish that comes alone, or as the write of
-``SMALL_BYTES``. So the loop itself makes small writes that follow one another within ``BUSY_NS``,
-and what is rare, as opening a file. A disk that hangs then holds the loop up, and
-``penstock.net.vitals.stand_in`` answers for it meanwhile.
+The way to the thread and back takes as long as a publish that comes alone, and a busy node's
+clients need the processor. So the loop itself makes writes of up to ``SMALL_BYTES`` that follow one
+another within ``BUSY_NS``, and what is rare, as opening a file. A disk that hangs then holds the
+loop up, and ``penstock.net.vitals.stand_in`` answers for it meanwhile.
 
 Between ``watch`` and ``rest`` only the loop's thread is spared; other threads wait for themselves.
 """
@@ -32,7 +32,7 @@ from penstock.storage.files.disk import LogFile, OsDisk, OsLogFile
 PATIENCE_S: Final = 0.25
 """The time that the loop waits for a write."""
 BUSY_NS: Final = 5 * MILLISECOND
-SMALL_BYTES: Final = 16 * 1024
+SMALL_BYTES: Final = 256 * 1024
 LOOK_NS: Final = SECOND
 """The time without a write after which the disk is looked at when somebody asks how it is."""
 SILENT_NS: Final = 2 * SECOND
