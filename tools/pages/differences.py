@@ -139,8 +139,8 @@ DIFFERENCES = (
         cases=((CLI, "config-toml-bad"),),
     ),
     Difference(
-        "The error of a wrong value in a configuration file ends with the option's name in the file "
-        "and the form of its value.",
+        "The error of a wrong value in a configuration file ends with the option's name there and "
+        "the form of its value.",
         cases=(
             (CLI, "config-duration-bad"),
             (CLI, "config-duration-float"),
