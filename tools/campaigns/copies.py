@@ -271,7 +271,7 @@ async def _fenced(pair: Pair, old: Any, late: Collection[Any]) -> dict[str, Any]
     """
     if not old.is_running:
         return {}
-    told = await pair.until(old, role="fenced", fenced_epoch=pair.epoch)
+    told = await pair.until_stepped_back(old)
     for each in late:
         await pair.until_left_behind(each)
     await asyncio.to_thread(old.kill)

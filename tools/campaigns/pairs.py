@@ -169,6 +169,19 @@ class Pair(ABC):
         """Wait until a node says all this of itself."""
         return await self._until(member, lambda said: said.items() >= wanted.items(), wanted)
 
+    async def until_stepped_back(self, member: Any) -> dict[str, Any]:
+        """Wait until an old primary has heard of the new one; one that has nothing alone follows
+        it by itself then.
+        """
+
+        def holds(said: dict[str, Any]) -> bool:
+            epochs = {"fenced": said.get("fenced_epoch"), "follower": said.get("epoch")}
+            return epochs.get(said["role"]) == self.epoch
+
+        return await self._until(
+            member, holds, f"fenced by epoch {self.epoch}, or a follower in it"
+        )
+
     async def _until(
         self, member: Any, holds: Callable[[dict[str, Any]], bool], wanted: object
     ) -> dict[str, Any]:

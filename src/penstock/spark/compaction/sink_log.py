@@ -75,7 +75,7 @@ def exists(root: Path) -> bool:
 
 def settled(root: Path) -> SinkLog | None:
     """The newest ``.compact`` of a folder; None before the first one. Raises StorageError."""
-    newest = _newest(root)
+    newest = _newest(root / FOLDER)
     if newest is None:
         return None
     try:
@@ -84,16 +84,20 @@ def settled(root: Path) -> SinkLog | None:
         raise StorageError(f"{newest}: {error.strerror}") from None
 
 
-def listed(root: Path) -> list[Path]:
-    """All files that the log lists, those of its last batches as well. Raises StorageError."""
-    newest = _newest(root)
-    since = -1 if newest is None else int(newest.stem)
-    logs = [newest] if newest else []
-    logs += [path for path in (root / FOLDER).iterdir() if _number(path) > since]
+def listed(log_folder: Path) -> list[Path]:
+    """All files that the log in this folder lists, those of its last batches as well.
+
+    The paths are those at which Spark wrote them: the archive may lie elsewhere today. Raises
+    StorageError.
+    """
     try:
+        newest = _newest(log_folder)
+        since = -1 if newest is None else int(newest.stem)
+        logs = [newest] if newest else []
+        logs += [path for path in log_folder.iterdir() if _number(path) > since]
         return [f for log in logs for f in SinkLog(log, log.read_text(encoding="utf-8")).files]
     except OSError as error:
-        raise StorageError(f"{root / FOLDER} cannot be read: {error.strerror}") from None
+        raise StorageError(f"{log_folder} cannot be read: {error.strerror}") from None
 
 
 def checksum(path: Path) -> Path:
@@ -101,8 +105,8 @@ def checksum(path: Path) -> Path:
     return path.with_name(f".{path.name}.crc")
 
 
-def _newest(root: Path) -> Path | None:
-    names: Iterable[Path] = (root / FOLDER).glob(f"*{_SUFFIX}")
+def _newest(log_folder: Path) -> Path | None:
+    names: Iterable[Path] = log_folder.glob(f"*{_SUFFIX}")
     batches = {int(path.stem): path for path in names if path.stem.isdecimal()}
     return batches[max(batches)] if batches else None
 

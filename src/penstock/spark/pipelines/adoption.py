@@ -3,12 +3,14 @@
 Spark's file sink keeps a log of the files that count, ``_spark_metadata``. Files of Arrow are not
 in it, and with it Spark's readers would not see them; without it they see what a crash has left
 behind. So the files that the log does not list are removed, then it is set aside. If it has a batch
-that the checkpoint does not call done, that is noted there: else the batch would come again.
+that the checkpoint does not call done, that is noted there: else the batch would come again. Tasks
+of a driver that was killed may write on for a while, so each start removes what is not listed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -40,6 +42,9 @@ def prepare(spark: SparkSession, archive: Target, checkpoint: str) -> None:
     elif own.log_of_sink(spark, archive.root):
         own.require_checkpoint(spark, archive.root, checkpoint)
         _carry_over(spark, folder, checkpoint)
+    elif (folder / SET_ASIDE).is_dir():
+        with _reported():
+            _remove_left_behind(folder, folder / SET_ASIDE)
     if own.last_planned(spark, checkpoint) < 0:
         _require_known(archive)
 
@@ -48,24 +53,31 @@ def _carry_over(spark: SparkSession, folder: Path, checkpoint: str) -> None:
     place = own.local_folder(checkpoint)
     if place is None:
         raise _not_carried_over(str(folder))
-    disk, written = OsDisk(), own.last_batch(own.log_of_sink(spark, str(folder)))
-    try:
-        listed = {*sink_log.listed(folder)}
+    log, written = folder / sink_log.FOLDER, own.last_batch(own.log_of_sink(spark, str(folder)))
+    disk = OsDisk()
+    with _reported():
         if written > own.last_done(spark, checkpoint):
             disk.replace_file(str(place / "commits" / str(written)), _DONE.encode())
-        for file in _left_behind(folder, listed):
-            disk.remove(str(file))
-        disk.rename(str(folder / sink_log.FOLDER), str(folder / SET_ASIDE))
+        _remove_left_behind(folder, log)
+        disk.rename(str(log), str(folder / SET_ASIDE))
         disk.sync_directory(str(folder))
+
+
+@contextmanager
+def _reported() -> Iterator[None]:
+    try:
+        yield
     except StorageError as error:
         raise SourceError(f"the archive of Spark's writer is not carried over: {error}") from None
 
 
-def _left_behind(folder: Path, listed: set[Path]) -> Iterator[Path]:
-    """Files of Spark's sink that its log does not list."""
+def _remove_left_behind(folder: Path, log: Path) -> None:
+    """Remove files of Spark's sink that its log does not list."""
+    # By their names, each of which Spark makes once: the archive may have been moved.
+    listed = {file.name for file in sink_log.listed(log)}
     for file in folder.rglob(f"{_OF_SPARK}*"):
-        if file.is_file() and file not in listed:
-            yield file
+        if file.is_file() and file.name not in listed:
+            OsDisk().remove(str(file))
 
 
 def _not_carried_over(root: str) -> SourceError:
