@@ -26,7 +26,7 @@ def run_backup(folder: Path, data_path: Path, *, keep: int) -> None:
         is_one = is_data_path(str(data_path))
     except FileNotFoundError as error:
         raise ConfigError(
-            f"{data_path}: there is no such directory; name nsqd's data path, or mqbroker's store"
+            f"{data_path} does not exist; name nsqd's data path, or mqbroker's store"
         ) from error
     except OSError as error:  # of folders that are closed to whoever runs this, mostly
         raise PenstockError(f"{data_path} cannot be read: {system_words(error)}") from error

@@ -153,7 +153,7 @@ cdef class Publisher:
         return joint
 
     cdef Joint staged(self, type kind, topic, Py_ssize_t queue):
-        """The joint publish that is staged last for a queue; None if it is no such."""
+        """The joint publish that is staged last for a queue; None if that is something else."""
         cdef list staged = topic.staged
         cdef Py_ssize_t at
         for at in range(len(staged) - 1, max(-1, len(staged) - 1 - LOOKED_AT), -1):

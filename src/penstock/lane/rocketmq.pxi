@@ -207,7 +207,7 @@ cdef bint plain_int(Json* json, int64_t* found) noexcept nogil:
     while json.at < json.end and (json.at[0] == c"-" or c"0" <= json.at[0] <= c"9"):
         json.at += 1
     text.size = json.at - text.at
-    # A leading zero is no JSON.
+    # JSON has no leading zeros.
     if not text.size or (text.size > 1 and text.at[0] == c"0"):
         return False
     return number(text, INT32_MIN, INT32_MAX, found)

@@ -196,7 +196,7 @@ class Copy:
         if self.refuse_foreign:
             self._check_foreign(parts)
             if self._drop_damaged():
-                self.is_astray = True  # the answer goes on from what was there
+                self.is_astray = True  # the answer is for what was there
                 return None
         unlike: set[str] = set()
         self.is_whole = False

@@ -1,6 +1,6 @@
 """The answers of a primary to its followers, made of its logs and of what each was sent.
 
-A ``Feed`` goes on from the follower's request as if each answer had been taken; a follower that
+A ``Feed`` begins with the follower's request and counts each answer as taken; a follower that
 cannot take one asks again. It keeps a place for each topic, and an answer is bounded by its room.
 Whatever refers to a log is read before the log, as backups do it: a follower never has the progress
 of a channel over messages that it is not sent with it or was sent before.
@@ -48,40 +48,20 @@ class CopiedTopic(NamedTuple):
     queues: Queues | None = None
 
 
-class Source:
-    """The topics and files of one run of a primary, for its followers.
+class Source(NamedTuple):
+    """The topics and files of one run of a primary, for its followers."""
 
-    ``served`` gives the topics as they are now, ``files`` the small files, not newer than these.
-    """
-
-    def __init__(
-        self,
-        served: Callable[[], Iterable[CopiedTopic]],
-        files: Callable[[], Mapping[str, bytes]],
-        hello: Hello,
-        acked: Callable[[], tuple[int, int]] = lambda: (0, 0),
-    ) -> None:
-        """``acked`` gives ``End.acked`` and ``End.copies``."""
-        self.served = served
-        self.files = files
-        self.hello = hello
-        self.acked = acked
-
-    def answer(self, fetch: Fetch) -> list[Buffer]:
-        """The pieces of the first answer to a request. Raises StorageError."""
-        return Feed(self, fetch).answer()
-
-    def has_news(self, fetch: Fetch) -> bool:
-        """True if the first answer to a request would hold anything. Raises StorageError."""
-        return Feed(self, fetch).has_news()
-
-    def copied(self, fetch: Fetch) -> dict[Place, int]:
-        """The ends of what the follower keeps, of logs that go on from there."""
-        return Feed(self, fetch).ends
+    served: Callable[[], Iterable[CopiedTopic]]
+    """The topics as they are now."""
+    files: Callable[[], Mapping[str, bytes]]
+    """The small files, not newer than these."""
+    hello: Hello
+    acked: Callable[[], tuple[int, int]] = lambda: (0, 0)
+    """``End.acked`` and ``End.copies``."""
 
 
 class Feed:
-    """The answers to one follower, each of which goes on where the one before ends."""
+    """The answers to one follower, each from the end of the one before."""
 
     def __init__(self, source: Source, fetch: Fetch) -> None:
         self._source = source

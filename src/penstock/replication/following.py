@@ -256,7 +256,7 @@ class Pulling:
         if hello.epoch < state.epoch:
             raise ReplicationError(
                 f"{address} is of epoch {hello.epoch}, older than this copy's, "
-                f"{state.epoch}: it is no longer a primary"
+                f"{state.epoch}: it has been succeeded"
             )
         state.begin(hello.history, hello.epoch)
         self._save()

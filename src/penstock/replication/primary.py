@@ -198,10 +198,7 @@ class Primary:
         # Of another run it says nothing: its logs are compared first, after the Hello.
         if feed.is_known:
             self._heard_from(stream, follower, counts=counts)
-        try:
-            stream.answer(stream.heard_ns)
-        except StorageError:
-            raise ApiError(500, "INTERNAL_ERROR") from None
+        stream.with_first_answer()
         if feed.is_known:
             self._streams[stream] = None
         return stream

@@ -18,7 +18,7 @@ from penstock.broker.channels.channel import ChannelOptions
 from penstock.broker.topic import Topic
 from penstock.core.chance import SystemChance
 from penstock.core.clock import Clock
-from penstock.core.errors import PenstockError, StorageError
+from penstock.core.errors import PenstockError
 from penstock.core.settings.version import NSQ_VERSION, go_line
 from penstock.core.units import SECOND
 from penstock.net.http.server.deferred_response import deferred_response_of
@@ -216,21 +216,15 @@ class StandbyRouter(ApiRouter):
             raise ApiError(409, "FOLLOWER", primary=state.primary)
         if fetch.address != state.primary:
             raise succeeded("FENCED", state)
-        feed = Feed(standby.source, fetch)
-        stream = CopyStream(
-            feed,
+        return CopyStream(
+            Feed(standby.source, fetch),
             fetch.address,
             standby.clock,
             standby.memory.answers,
             heard=lambda stream: None,
             closed=lambda stream: None,
             is_finite=True,
-        )
-        try:
-            stream.answer(stream.heard_ns)
-        except StorageError:
-            raise ApiError(500, "INTERNAL_ERROR") from None
-        return stream
+        ).with_first_answer()
 
     def _fence(self, request: Request) -> Any:
         standby = self._standby

@@ -17,6 +17,7 @@ from penstock.core.errors import StorageError
 from penstock.core.units import SECOND
 from penstock.net.budget import Budget, MemoryShare
 from penstock.net.http.server.streaming import StreamingResponse
+from penstock.net.http.server.v1_api import ApiError
 from penstock.replication.feed import NBYTES_MAX, Feed
 from penstock.replication.messages import (
     ACK_MAX,
@@ -74,6 +75,14 @@ class CopyStream(StreamingResponse):
         self._sizes: deque[int] = deque()  # of the answers without the follower's word
         self._has_news = self._blocked = self._ended = False
 
+    def with_first_answer(self) -> CopyStream:
+        """The stream itself, with its first answer made. Raises ApiError 500."""
+        try:
+            self.answer(self.heard_ns)
+        except StorageError:
+            raise ApiError(500, "INTERNAL_ERROR") from None
+        return self
+
     def push(self, now: int, *, is_tick: bool = False) -> None:
         """Send what is known to be new, and with a tick look whether anything is."""
         while not (self._blocked or self._ended) and len(self._sizes) < AHEAD:
@@ -86,7 +95,7 @@ class CopyStream(StreamingResponse):
                 if not (is_behind or self._has_news or (is_tick and self._is_due(now))):
                     return
                 self.answer(now)
-            except StorageError:  # which the follower is told when it asks again
+            except StorageError:  # the answer when the follower asks again
                 self.end()
             if self.is_paced or not self.feed.more:
                 return

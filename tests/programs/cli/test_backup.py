@@ -323,7 +323,7 @@ def test_errors_are_one_line(tmp_path: Path, command: Commands) -> None:
     folder, data = str(tmp_path / "backups"), f"--data-path={tmp_path / 'data'}"
     for arguments, said in (
         (["backup", folder], "say what to back up: --data-path"),
-        (["backup", folder, f"--data-path={tmp_path / 'no'}"], "there is no such directory"),
+        (["backup", folder, f"--data-path={tmp_path / 'no'}"], "does not exist; name nsqd"),
         (["backup", folder, f"--data-path={tmp_path / ('n' * 300)}"], "read: file name too long"),
         (["backup", __file__, data], f"{__file__} is not a folder"),
         (["restore", __file__, data], f"{__file__} is not a folder"),

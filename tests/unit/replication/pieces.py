@@ -7,7 +7,7 @@ from penstock.broker.topic import Topic
 from penstock.core.chance import SystemChance
 from penstock.nsq.protocol.bodies import Bodies
 from penstock.replication.copy import Copy
-from penstock.replication.feed import CopiedTopic, Source
+from penstock.replication.feed import CopiedTopic, Feed, Source
 from penstock.replication.messages import Hello
 from penstock.storage.log import Log, LogOptions
 from penstock.storage.store import Store
@@ -54,7 +54,7 @@ class Primary:
 
     def answer(self, copy: Copy, nbytes: int = ROOM) -> bytes:
         """The bytes of the answer to a copy's next request."""
-        return b"".join(self.source.answer(copy.request("history", 1, nbytes)))
+        return b"".join(Feed(self.source, copy.request("history", 1, nbytes)).answer())
 
 
 def new_copy(disk: FaultyDisk | None = None, file_bytes: int = 1 << 20) -> Copy:

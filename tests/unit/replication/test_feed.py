@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.core.units import MILLISECOND, SECOND
-from penstock.replication.feed import NBYTES_MAX
+from penstock.replication.feed import NBYTES_MAX, Feed
 from penstock.replication.messages import (
     VERSION,
     Batches,
@@ -38,13 +38,13 @@ def test_there_is_news_until_the_copy_is_whole_and_again_with_each_change() -> N
     primary.publish("t", b"1")
     primary.files["nsqd.dat"] = b"names"
     assert until_whole(primary, copy) > 1
-    assert not primary.source.has_news(copy.request("history", 1, 100))
+    assert not Feed(primary.source, copy.request("history", 1, 100)).has_news()
     for change in (lambda: primary.publish("t", b"2"), lambda: primary.publish("u", b"1"),
                    lambda: primary.files.update({"nsqd.dat": b"more"}),
                    lambda: primary.broker.delete_topic("u"),
                    lambda: primary.broker.topic("t").channel("c")):  # fmt: skip
         change()
-        assert primary.source.has_news(copy.request("history", 1, 100))
+        assert Feed(primary.source, copy.request("history", 1, 100)).has_news()
         until_whole(primary, copy)
 
 
@@ -90,7 +90,7 @@ def test_a_log_that_goes_on_otherwise_or_is_another_one_is_told_so() -> None:
         (FollowerTopic("v", 5, 2, 0, "", -1), Gone("v", 5)),
     ):
         fetch.held = [held]
-        heads = [each.head for each in decode_parts(b"".join(primary.source.answer(fetch)))]
+        heads = [each.head for each in decode_parts(b"".join(Feed(primary.source, fetch).answer()))]
         assert head in heads
 
 
@@ -131,7 +131,7 @@ def test_a_request_that_names_what_never_was_is_answered_within_the_room() -> No
     until_whole(primary, copy)
     fetch = copy.request("history", 1, 1000)
     fetch.held = [FollowerTopic(f"none-{number}", number, 2, 0, "", -1) for number in range(5000)]
-    parts = list(decode_parts(answer := b"".join(primary.source.answer(fetch))))
+    parts = list(decode_parts(answer := b"".join(Feed(primary.source, fetch).answer())))
     assert len(answer) < 2000
     assert isinstance(parts[-1].head, End)
     assert parts[-1].head.more
@@ -149,9 +149,8 @@ def test_a_request_with_places_where_nothing_is_gets_an_answer() -> None:
     ):
         fetch = copy.request("history", 1, -5)
         fetch.held = [held]
-        primary.source.has_news(fetch)
-        primary.source.copied(fetch)
-        parts = list(decode_parts(b"".join(primary.source.answer(fetch))))
+        Feed(primary.source, fetch).has_news()
+        parts = list(decode_parts(b"".join(Feed(primary.source, fetch).answer())))
         assert isinstance(parts[-1].head, End)
 
 

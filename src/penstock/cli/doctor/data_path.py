@@ -135,7 +135,7 @@ def _no_data_path(path: str, where: str) -> Finding | None:
             if os.path.exists(path):
                 what, remedy = "it is not a directory", "Name one: --data-path."
             else:
-                what = "there is no such directory"
+                what = "the directory does not exist"
                 remedy = (
                     f"Make it (mkdir -p {shlex.quote(path)}), or name the right one: --data-path."
                 )

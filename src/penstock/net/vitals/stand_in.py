@@ -3,7 +3,7 @@
 The loop cannot leave a write to a disk that hangs. A thread that looks now and then whether it is
 held up takes new connections to the ports in its place then. It answers those that ask how the
 program is: /live, /ping, /ready and /metrics. Everything else waits, as it would without: the
-thread only looks at what has come, and hands the connection to the loop once that goes on.
+thread only looks at what has come, and hands the connection to the loop once that runs again.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _HEAD_MAX: Final = 64 * 1024
 
 class StandIn:
     """The thread of a program; ``held_up_since_ns`` is the time since which its loop has been held
-    up (monotonic), 0 while it goes on.
+    up (monotonic), 0 while it runs.
     """
 
     def __init__(self, vitals: Vitals, held_up_since_ns: Callable[[], int]) -> None:

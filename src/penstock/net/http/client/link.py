@@ -53,7 +53,7 @@ class HttpLink(asyncio.Protocol):
                 self.abort()
 
     def send(self, data: bytes) -> None:
-        """Send more behind a request whose answer goes on; of a closed connection nothing."""
+        """Send more of a request whose answer has begun; without effect on a closed connection."""
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write(data)
 

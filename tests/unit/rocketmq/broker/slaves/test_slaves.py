@@ -18,7 +18,7 @@ from penstock.node.node_options import NodeOptions
 from penstock.nsq.protocol.bodies import Bodies
 from penstock.replication.copied_node import CopiedNode
 from penstock.replication.copy import Copy, small_files
-from penstock.replication.feed import CopiedTopic, Source
+from penstock.replication.feed import CopiedTopic, Feed, Source
 from penstock.replication.messages import Batches, Hello
 from penstock.rocketmq.broker.broker_settings import BrokerSettings
 from penstock.rocketmq.broker.services import Services
@@ -189,7 +189,7 @@ class Following:
         self.copy.is_whole = False
         while not self.copy.is_whole:
             request = self.copy.request("history", 1, 1 << 20)
-            hello = self.copy.take(b"".join(self._source.answer(request)))
+            hello = self.copy.take(b"".join(Feed(self._source, request).answer()))
             if hello is not None:
                 self.copy.begin_run(hello)
             self.follower.update()
