@@ -22,19 +22,20 @@ from .tool_process import OURS, PROGRAMS
 WAIT_S = 30.0
 POLL_S = 0.01
 LAST = "registered-last"
+LOG_LINES = 60
 
 
 class Node:
     """A daemon as its HTTP interface shows it, over one connection that is kept."""
 
     def __init__(self, stack: ExitStack, daemon: Daemon) -> None:
-        self.tcp, self.http = daemon.tcp, daemon.http
+        self.tcp, self.http, self.log = daemon.tcp, daemon.http, daemon.log
         self._connection = http.client.HTTPConnection(daemon.http, timeout=WAIT_S)
         stack.callback(self._connection.close)
 
-    def post(self, path: str, body: bytes = b"") -> None:
-        """POST it, whatever the answer is."""
-        self._request("POST", path, body)
+    def post(self, path: str, body: bytes = b"") -> tuple[int, bytes]:
+        """POST it; the status and body of the answer."""
+        return self._request("POST", path, body)
 
     def topics(self, topic: str = "") -> dict[str, Any]:
         """The statistics of one topic, or of all, by name."""
@@ -156,8 +157,17 @@ class Scene:
         would bring a deleted topic back.
         """
         for each in self.nsqds:
-            each.post(f"/topic/create?topic={LAST}")
-        eventually("registered", lambda: self.lookupd.producers(LAST) == len(self.nsqds))
+            status, body = each.post(f"/topic/create?topic={LAST}")
+            assert status == 200, f"{each.http} answers {status} {body!r}"
+        try:
+            eventually("registered", lambda: self.lookupd.producers(LAST) == len(self.nsqds))
+        except AssertionError as error:
+            raise AssertionError(f"{error}; the daemons logged\n{self._seen()}") from None
         for each in self.nsqds:
             each.delete(LAST)
         eventually("unregistered", lambda: self.lookupd.producers(LAST) == 0)
+
+    def _seen(self) -> str:
+        """The last lines that each daemon has logged."""
+        logs = [each.log().splitlines()[-LOG_LINES:] for each in (self.lookupd, *self.nsqds)]
+        return "\n".join(line for lines in logs for line in lines)

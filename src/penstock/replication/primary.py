@@ -57,6 +57,7 @@ GRANT_NS_MAX: Final = 3600 * SECOND
 """The longest lease."""
 _FILES_NS: Final = SECOND
 _LOOK_SHARE: Final = 20  # with thousands of topics, looking for news may take this part of the time
+_COPY_SHARE: Final = 8  # and answers to a follower that is behind, which come with the looks, that
 
 
 class Follower(Struct, eq=False):
@@ -236,7 +237,8 @@ class Primary:
             each.look(now)
         spent = self._node.clock.monotonic_ns() - now
         # As in housekeeping: the dearer the look, the longer the pause.
-        self._look_at = now + min(_LOOK_SHARE * spent, WAIT_NS)
+        share = _COPY_SHARE if any(each.feed.more for each in self._streams) else _LOOK_SHARE
+        self._look_at = now + min(share * spent, WAIT_NS)
 
     def _news(self) -> None:
         """An OK waits for copies."""
