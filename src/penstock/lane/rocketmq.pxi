@@ -69,7 +69,7 @@ cdef int place_of(Text text, const char* names, char end) noexcept nogil:
     cdef int place = 0
     while names[0]:
         at = 0
-        # A NUL in the text is no match for the one that ends the names.
+        # A NUL in the text does not match the one that ends the names.
         while at < text.size and names[at] and names[at] == <char>text.at[at]:
             at += 1
         if at == text.size and names[at] == end:

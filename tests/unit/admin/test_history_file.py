@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -72,6 +73,24 @@ def test_it_survives_a_restart(tmp_path: Path) -> None:
     longer = again.series(Key("t", "c"), is_day=True)
     assert longer is not None
     assert longer.times == [*before.times, last]
+
+
+@pytest.mark.parametrize("size", [None, 10], ids=["deleted", "cut short"])
+def test_a_file_that_somebody_takes_away_begins_anew(tmp_path: Path, size: int | None) -> None:
+    path = tmp_path / "history"
+    history = History(LOOK_S, kept(path))
+    ended = fill(history, BEGUN, 4)
+    if size is None:
+        path.unlink()
+    else:
+        os.truncate(path, size)
+    last = fill(history, ended + DAY_POINT_S, 2)
+    again = History(LOOK_S, kept(path))
+    again.restore(last + 60)
+    series = again.series(Key("t", "c"), is_day=True)
+    assert series is not None
+    assert last in series.times
+    assert min(series.times) > ended
 
 
 def test_what_is_older_than_a_day_is_written_no_more(tmp_path: Path) -> None:

@@ -95,7 +95,9 @@ class HistoryFile:
         if self._end > FILE_MAX:
             return
         try:
-            with self._path.open("r+b") as file:
+            with open(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644), "r+b") as file:
+                if file.seek(0, os.SEEK_END) < self._end:  # somebody deleted it, or cut it short
+                    self._end, self._keys = 0, None
                 file.seek(self._end)
                 file.write(self._encoded(point))
                 file.truncate()
