@@ -121,7 +121,7 @@ async def _other_is_new(pair: Pair, rng: random.Random) -> None:
     await pair.start_following(other)
     await asyncio.sleep(rng.uniform(0, BEGUN_S))
     await _killed(pair, rng)
-    _, said = await pair.ask(other, "GET", "/replication")
+    said = await pair.until_alone(other)
     if not said["was_whole"]:
         await pair.refuses_promotion(other, ("NOT_WHOLE", "NOT_PROMOTED"))
 
@@ -204,7 +204,7 @@ async def _promotion(pair: Pair, name: str, rng: random.Random, slow_s: float) -
         await before.stop()
         returned.append(await pair.follow(old))
         for each in late:
-            await pair.until_left_behind(each)
+            await pair.until_told(each)
             returned.append(await pair.follow(each))
         await pair.until_acknowledged()
     finally:
@@ -216,7 +216,7 @@ async def _promotion(pair: Pair, name: str, rng: random.Random, slow_s: float) -
 
 async def _succession(pair: Pair, name: str, rng: random.Random, slow_s: float) -> None:
     """A follower that was left behind is promoted in the place of a second primary that has died;
-    it has heard of that one's epoch, and must not take it again.
+    if it has heard of that one's epoch and not followed it, it must not take it again.
     """
     first, heir, last = pair.first, *pair.followers
     clients = pair.clients(first)
@@ -232,9 +232,10 @@ async def _succession(pair: Pair, name: str, rng: random.Random, slow_s: float) 
         returned = [await pair.follow(first)]
         if pair.story.acked < len(pair.followers):
             await pair.until_acknowledged()
-        await pair.until_left_behind(last)
+        await pair.until_told(last)
         await asyncio.to_thread(heir.kill)
-        await pair.refuses_promotion(last, ("NOT_PROMOTED",))
+        if (await pair.until_alone(last))["epoch"] < pair.epoch:
+            await pair.refuses_promotion(last, ("NOT_PROMOTED",))
         kept_until = await pair.promote(last, force=True)
         await clients.stop()
         clients = pair.clients(last)
@@ -273,7 +274,7 @@ async def _fenced(pair: Pair, old: Any, late: Collection[Any]) -> dict[str, Any]
         return {}
     told = await pair.until_stepped_back(old)
     for each in late:
-        await pair.until_left_behind(each)
+        await pair.until_told(each)
     await asyncio.to_thread(old.kill)
     return told
 
@@ -381,8 +382,9 @@ async def _series(
         await pair.drain()
         await pair.judge_all()
     except Exception as error:
-        pair.story.faults += [*getattr(error, "__notes__", ()), *explained(error)]
-        pair.story.faults += [f"node {each.number}: {each.log()[-2000:]}" for each in pair.members]
+        for text in (*getattr(error, "__notes__", ()), *explained(error),
+                     *(f"node {each.number}: {each.log()[-2000:]}" for each in pair.members)):  # fmt: skip
+            pair.story.fault(text)
     finally:
         await asyncio.to_thread(pair.close)
         await pair.network.close()

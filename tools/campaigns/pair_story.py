@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from penstock.testing.ledger import Ledger, read_body
 
+from .report import say
 from .wires import Door
 
 FAULTS_MAX: Final = 50
@@ -113,3 +114,4 @@ class Story:
         """Note a fault, once; of very many those that came first."""
         if what not in self.faults and len(self.faults) < FAULTS_MAX:
             self.faults.append(what)
+            say(f"fault: {what}")

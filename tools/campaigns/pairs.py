@@ -22,7 +22,6 @@ from .stable import Noted
 from .wires import Network
 
 WAIT_S: Final = 120.0
-LOOKS: Final = 5
 AHEAD_S: Final = 2 * 24 * 3600
 """A time that is later than all to which a campaign sets a clock."""
 LEASE: Final = Path(__file__).parent / "lease-file.sh"
@@ -282,21 +281,21 @@ class Pair(ABC):
         if status != 409 or answer["message"] not in codes:
             raise AssertionError(f"promoted, and not whole: {status} {answer}")
 
-    async def until_left_behind(self, follower: Any) -> None:
-        """Wait until a follower of the old primary says that there is another, and see that it goes
-        on saying so.
+    async def until_told(self, follower: Any) -> None:
+        """Wait until a follower of the old primary has heard of the new one, which it follows by
+        itself soon where it can reach it.
         """
         epoch = f"epoch {self.epoch}"
-        await self._until(
-            follower,
-            lambda said: not said["whole"] and (epoch in str(said["error"]) or not said["history"]),
-            f"a word of {epoch}",
-        )
-        for _ in range(LOOKS):
-            status, said = await self.ask(follower, "GET", "/replication")
-            if status == 200 and (said["whole"] or said["error"] is None):
-                self.story.fault(f"left behind, and it says {said}")
-            await asyncio.sleep(0.05)
+
+        def holds(said: dict[str, Any]) -> bool:
+            knows = epoch in str(said["error"]) or not said["history"]
+            return said["epoch"] == self.epoch or (knows and not said["whole"])
+
+        await self._until(follower, holds, f"a word of {epoch}")
+
+    async def until_alone(self, follower: Any) -> dict[str, Any]:
+        """Wait until a follower has taken in all that its dead primary sent; what it says then."""
+        return await self._until(follower, lambda said: said["error"] is not None, "an error")
 
     def set_clocks_ahead(self) -> None:
         """Set them to where all that was deferred is due: behind, it waits for its time again."""
