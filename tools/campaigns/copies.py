@@ -382,8 +382,8 @@ async def _series(
         await pair.drain()
         await pair.judge_all()
     except Exception as error:
-        for text in (*getattr(error, "__notes__", ()), *explained(error),
-                     *(f"node {each.number}: {each.log()[-2000:]}" for each in pair.members)):  # fmt: skip
+        logs = [f"node {each.number}: {each.log()[-2000:]}" for each in pair.members]
+        for text in (*getattr(error, "__notes__", ()), *explained(error), *logs):
             pair.story.fault(text)
     finally:
         await asyncio.to_thread(pair.close)
