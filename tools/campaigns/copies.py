@@ -118,6 +118,8 @@ async def _other_is_new(pair: Pair, rng: random.Random) -> None:
     other = pair.followers[-1]
     await asyncio.to_thread(other.kill)
     _lose_disk(other)
+    if pair.story.acked < len(pair.followers):
+        await pair.until_acknowledged()  # by the heir, which so has what only the other one had
     await pair.start_following(other)
     await asyncio.sleep(rng.uniform(0, BEGUN_S))
     await _killed(pair, rng)
@@ -257,11 +259,11 @@ async def _judge(
     lost = await pair.judge(kept_until)
     kept_aside = sum(sum(each["put_aside"].values()) for each in returned)
     if name not in LOSING and kept_aside < len(lost):
-        story.fault(f"{name}: {len(lost)} are lost, and {kept_aside} put aside ({fenced})")
+        story.fault(f"{len(lost)} are lost, and {kept_aside} put aside ({fenced})")
     pair.lost.update(lost)
     pair.aside += len(lost) if name not in LOSING else 0
     if story.seconds_behind > pair.seconds_behind_max + slow_s:
-        story.fault(f"{name}: progress is {story.seconds_behind:.2f} s behind")
+        story.fault(f"progress is {story.seconds_behind:.2f} s behind")
     for each in pair.followers:
         shutil.rmtree(each.data_path / "aside", ignore_errors=True)
 
@@ -367,23 +369,20 @@ async def _series(
             kinds = kinds or rng.sample([*all_kinds], len(all_kinds))
             name = kinds.pop()
             is_any = True
+            pair.story.round = name
             rng.shuffle(pair.followers)
-            try:
-                if name in OF_FOLLOWER:
-                    await _trouble(pair, name, rng)
-                else:
-                    run = _succession if name == SUCCESSION else _promotion
-                    await run(pair, name, rng, slow_s)
-            except Exception as error:
-                error.add_note(f"in a round: {name}")
-                raise
+            if name in OF_FOLLOWER:
+                await _trouble(pair, name, rng)
+            else:
+                run = _succession if name == SUCCESSION else _promotion
+                await run(pair, name, rng, slow_s)
             tally.rounds[name] += 1
         pair.set_clocks_ahead()
         await pair.drain()
         await pair.judge_all()
     except Exception as error:
         logs = [f"node {each.number}: {each.log()[-2000:]}" for each in pair.members]
-        for text in (*getattr(error, "__notes__", ()), *explained(error), *logs):
+        for text in (*explained(error), *logs):
             pair.story.fault(text)
     finally:
         await asyncio.to_thread(pair.close)

@@ -42,6 +42,8 @@ class Story:
         self.acked = acked
         self.ledger = Ledger()
         self.faults: list[str] = []
+        self.round = ""
+        """What happens to the nodes now."""
         self.oks: dict[int, Told] = {}
         """The acknowledged messages of a round."""
         self.ever: set[int] = set()
@@ -112,6 +114,7 @@ class Story:
 
     def fault(self, what: str) -> None:
         """Note a fault, once; of very many those that came first."""
-        if what not in self.faults and len(self.faults) < FAULTS_MAX:
-            self.faults.append(what)
-            say(f"fault: {what}")
+        text = f"{self.round}: {what}" if self.round else what
+        if text not in self.faults and len(self.faults) < FAULTS_MAX:
+            self.faults.append(text)
+            say(f"fault: {text}")
