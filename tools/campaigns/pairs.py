@@ -228,6 +228,7 @@ class Pair(ABC):
         """
         copied = {each.number: (await self.ask(each, "GET", "/replication"))[1]["epoch"]
                   for each in heirs}  # fmt: skip
+        measured = time.monotonic()
         furthest = await self._furthest()
         asked = time.monotonic()
         answers = await self._ask_to_promote(heirs, force=force)
@@ -245,9 +246,11 @@ class Pair(ABC):
         kept = min(asked, struck) - lag_s if lag_s is not None else 0.0
         if answer["whole"]:
             kept = time.monotonic()
-        # A copy that every OK waits for has all, and of several the one that is furthest has.
-        is_kept = self.story.acked > 0 and (heir in furthest or self._waits_for_all)
-        may_lose = force or not (answer["whole"] or is_kept)
+        elif self.story.acked and heir in furthest:
+            # Of several followers the one that is furthest has what any of them had. What another
+            # one gets later, an old primary that is only stopped may still say OK to.
+            kept = max(kept, measured)
+        may_lose = force or not (answer["whole"] or self._waits_for_all)
         for epoch in range(copied[heir.number], self.epoch + 1):
             self.story.ended(epoch, min(struck, kept), may_lose=may_lose)
         others = [each for each in self.followers if each is not heir]
