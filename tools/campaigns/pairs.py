@@ -246,10 +246,6 @@ class Pair(ABC):
         kept = min(asked, struck) - lag_s if lag_s is not None else 0.0
         if answer["whole"]:
             kept = time.monotonic()
-        elif self.story.acked and heir in furthest:
-            # Of several followers the one that is furthest has what any of them had. What another
-            # one gets later, an old primary that is only stopped may still say OK to.
-            kept = max(kept, measured)
         may_lose = force or not (answer["whole"] or self._waits_for_all)
         for epoch in range(copied[heir.number], self.epoch + 1):
             self.story.ended(epoch, min(struck, kept), may_lose=may_lose)
@@ -259,7 +255,10 @@ class Pair(ABC):
             self.story.fault(f"epoch {answer['epoch']} after {self.epoch}")
         self.epoch = answer["epoch"]
         await self.until(self.first, role="primary", epoch=self.epoch)
-        return kept
+        # Of several followers the one that is furthest has what any of them had. What another one
+        # gets later, an old primary that is only stopped may still say OK to.
+        is_furthest = self.story.acked > 0 and heir in furthest and not force
+        return max(kept, measured) if is_furthest else kept
 
     async def _ask_to_promote(
         self, heirs: Sequence[Any], *, force: bool
