@@ -43,7 +43,7 @@ def test_its_metadata_names_every_python_that_is_tried(wheel: Path) -> None:
 def test_the_description_is_the_readme_without_links_into_the_repository(wheel: Path) -> None:
     said = built.metadata(wheel).description or ""
     assert "speaks **NSQ** and **RocketMQ**" in said
-    assert "with additions to Go's" in said
+    assert "Penstock's client (also asyncio)" in said
     assert "<http://127.0.0.1:4171>" in said
     assert "![" not in said
 

@@ -40,14 +40,14 @@ def test_letters_name_reason_place_and_body(spark: SparkSession) -> None:
     [
         ('{"n": 1', "the body is not JSON"),
         ('{"n": 1} {"n": 2}', None),  # as Spark reads no further
-        ("null", "the body is no JSON object"),
-        ('[{"n": 1}]', "the body is no JSON object"),
-        ('{"n": 1.5}', "field n is no int: 1.5"),
-        ('{"n": 2147483648}', "field n is no int: 2147483648"),
+        ("null", "the body is not a JSON object"),
+        ('[{"n": 1}]', "the body is not a JSON object"),
+        ('{"n": 1.5}', "field n is not of type int: 1.5"),
+        ('{"n": 2147483648}', "field n is not of type int: 2147483648"),
         ('{"n": null}', "field n is missing"),
-        ('{"n": 1, "of": 2}', "field of is no struct<m:int>: 2"),
+        ('{"n": 1, "of": 2}', "field of is not of type struct<m:int>: 2"),
         ('{"n": 1, "of": {"m": "x"}}', "the body does not parse"),
-        (f'{{"n": "{"9" * 101}"}}', f"field n is no int: {'9' * 100}"),
+        (f'{{"n": "{"9" * 101}"}}', f"field n is not of type int: {'9' * 100}"),
         ('{"n": 1, "of": {"m": 1, "more": 0}, "more": []}', None),
     ],
 )
