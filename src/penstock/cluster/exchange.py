@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import socket
 from base64 import b64encode
-from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote_plus, unquote_to_bytes, urlencode
 
 from penstock.net.address import join_host_port, split_host_port
+from penstock.net.http.reasons import REASONS
 
 ACCEPT: Final = "application/vnd.nsq; version=1.0"
 """The header ``Accept``: an answer without the wrapping of versions before 1.0."""
@@ -105,10 +105,7 @@ def parsed(body: bytes) -> dict[str, Any]:
 
 def status_text(status: int) -> str:
     """A status as in a status line: ``404 Not Found``; one that has no name stays a number."""
-    try:
-        return f"{status} {HTTPStatus(status).phrase}"
-    except ValueError:
-        return str(status)
+    return f"{status} {REASONS.get(status, '')}".rstrip()
 
 
 def escaped(name: str) -> str:

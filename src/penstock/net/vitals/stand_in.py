@@ -16,11 +16,11 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from http import HTTPStatus
 from typing import Final
 
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.units import SECOND
+from penstock.net.http.reasons import REASONS
 from penstock.net.http.server.message import Response
 from penstock.net.tcp import Listener
 from penstock.net.vitals.vitals import Vitals
@@ -154,9 +154,9 @@ class _Watch:
 
 def _encoded(response: Response) -> bytes:
     body = response.body if isinstance(response.body, list) else [response.body]
-    status = HTTPStatus(response.status)
     head = (
-        f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: {response.content_type}\r\n"
+        f"HTTP/1.1 {response.status} {REASONS[response.status]}\r\n"
+        f"Content-Type: {response.content_type}\r\n"
         f"Content-Length: {response.body_size()}\r\nConnection: close\r\n\r\n"
     )
     return b"".join([head.encode(), *body])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from http import HTTPStatus
 from time import gmtime
 from typing import Any, Final
 
@@ -11,6 +10,7 @@ from msgspec import Struct
 
 from penstock.core.clock import Clock
 from penstock.core.units import SECOND
+from penstock.net.http.reasons import REASONS
 from penstock.net.http.server.head import Head
 
 Headers = tuple[tuple[str, str], ...]
@@ -19,7 +19,6 @@ SMALL: Final = 256
 _DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun",
                   "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")  # fmt: skip
-_REASONS = {status.value: status.phrase for status in HTTPStatus}
 
 
 class Request(Struct, eq=False):
@@ -165,7 +164,7 @@ def _pieces(response: Response, head: Head, date: bytes) -> list[bytes | memoryv
 
 
 def _prepare(response: Response) -> None:
-    lines = [f"HTTP/1.1 {response.status} {_REASONS.get(response.status, 'Unknown')}\r\n"]
+    lines = [f"HTTP/1.1 {response.status} {REASONS.get(response.status, 'Unknown')}\r\n"]
     # Go's order, which tests compare: a handler's headers by name, then Date, Content-Length,
     # Content-Type and Connection (net/http/server.go, extraHeader).
     lines += [f"{name}: {value}\r\n" for name, value in sorted(response.headers)]
