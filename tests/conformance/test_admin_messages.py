@@ -61,7 +61,8 @@ def asked(
         with urllib.request.urlopen(request, timeout=WAIT_S) as answer:
             return answer.status, json.load(answer)
     except urllib.error.HTTPError as error:
-        return error.code, json.load(error)
+        with error:
+            return error.code, json.load(error)
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,8 @@ def ask(daemon: Daemon, path: str, body: bytes | None = None) -> tuple[int, byte
         with urllib.request.urlopen(f"http://{daemon.http}{path}", body, timeout=60) as answer:
             return answer.status, answer.read()
     except urllib.error.HTTPError as error:
-        return error.code, error.read()
+        with error:
+            return error.code, error.read()
 
 
 def topic(daemon: Daemon) -> dict[str, Any]:
