@@ -42,8 +42,12 @@ def ask(method: str, url: str, body: bytes = b"") -> Any:
     """The JSON of an answer, None of an empty one."""
     data = body if method == "POST" else None
     request = urllib.request.Request(url, data, method=method)
-    with urllib.request.urlopen(request, timeout=WAIT_S) as answer:
-        text = answer.read()
+    try:
+        with urllib.request.urlopen(request, timeout=WAIT_S) as answer:
+            text = answer.read()
+    except urllib.error.HTTPError as error:
+        error.close()  # Python 3.14 warns of one that is only dropped
+        raise
     return json.loads(text) if text[:1] in (b"{", b"[") else None
 
 

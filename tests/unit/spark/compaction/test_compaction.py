@@ -382,7 +382,7 @@ def test_folders_that_are_no_archive_are_refused(tmp_path: Path) -> None:
         ("delta", "is a Delta table: compact it by `OPTIMIZE`"),
         ("iceberg", "is an Iceberg table"),
         ("nothing", "is not a folder"),
-        ("n" * 300, ": File name too long"),
+        ("n" * 300, "(: File name too long|is not a folder)"),  # the second: Python 3.14
     ):
         with pytest.raises(PenstockError, match=f"^{tmp_path / name} ?{said}"):
             compact(tmp_path / name)
