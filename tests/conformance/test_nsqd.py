@@ -16,8 +16,8 @@ from tools.replay.report import Report
 
 OURS = "PENSTOCK_NSQD" not in os.environ
 DEEPER = {"identify-json-deep"} if sys.version_info >= (3, 14) else set()
-"""Go reads JSON 10,000 levels deep, Python 3.14 as deep as the stack allows. To look at each bracket
-for that is not worth it.
+"""Go reads JSON 10,000 levels deep, Python 3.14 as deep as the stack allows: not worth a look at
+each bracket.
 """
 
 
