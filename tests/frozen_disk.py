@@ -29,7 +29,7 @@ def mounted(home: Path) -> Iterator[Path]:
     image, folder = home / "image", home / "disk"
     folder.mkdir()
     with image.open("wb") as file:
-        file.truncate(256 << 20)
+        file.truncate(2 << 30)
     subprocess.run([needed("mkfs.ext4", "e2fsprogs"), "-q", "-F", image], check=True)
     done = subprocess.run([needed("mount", "mount"), "-o", "loop", image, folder],
                           capture_output=True, text=True, check=False)  # fmt: skip
