@@ -25,7 +25,7 @@ MARKS = [
 
 @contextmanager
 def mounted(home: Path) -> Iterator[Path]:
-    """A small file system, which thaws whatever happens."""
+    """A file system of its own, which thaws whatever happens."""
     image, folder = home / "image", home / "disk"
     folder.mkdir()
     with image.open("wb") as file:
