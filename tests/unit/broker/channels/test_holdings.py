@@ -275,6 +275,14 @@ def test_what_was_taken_is_not_due() -> None:
     assert deferred.due(14) == [DeferredRange(14, 14, 15, 1)]
 
 
+def test_the_next_deadline_is_of_what_still_waits() -> None:
+    deferred = Deferred()
+    for deadline in (10, 20):
+        deferred.add(deadline, deadline, deadline + 1, 1)
+    deferred.take([10])
+    assert deferred.next_deadline() == 20
+
+
 def test_what_is_due_in_masses_comes_in_the_order_of_the_log() -> None:
     deferred = Deferred()
     total = DUE_IN_ORDER_MAX + 600
