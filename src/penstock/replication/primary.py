@@ -56,8 +56,10 @@ GONE_NS: Final = 60 * SECOND
 GRANT_NS_MAX: Final = 3600 * SECOND
 """The longest lease."""
 _FILES_NS: Final = SECOND
-_LOOK_SHARE: Final = 20  # with thousands of topics, looking for news may take this part of the time
-_COPY_SHARE: Final = 8  # and answers to a follower that is behind, which come with the looks, that
+# The pause after a tick, in multiples of the tick's time: a look for news at thousands of topics is
+# dear, and so are the answers to a follower that is behind.
+_LOOK_SHARE: Final = 20
+_COPY_SHARE: Final = 8
 
 
 class Follower(Struct, eq=False):
