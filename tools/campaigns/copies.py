@@ -377,6 +377,7 @@ async def _series(
                 run = _succession if name == SUCCESSION else _promotion
                 await run(pair, name, rng, slow_s)
             tally.rounds[name] += 1
+        pair.story.round = ""
         pair.set_clocks_ahead()
         await pair.drain()
         await pair.judge_all()
